@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import RequestError
 
 if TYPE_CHECKING:
-    from attncli.checks.behaviour.subject import Subject
+    from attncli.checks.behaviour.subject import ModelSubject
 
 LAWS = ("look-ahead", "padding on the right", "padding on the left")
 
@@ -71,13 +71,13 @@ def assert_no_leak(
 
 def open_model(
     model: Any, call: Callable[..., Any] | None, causal: bool | None, vocab_size: int | None, width: int | None
-) -> "Subject":
+) -> "ModelSubject":
     """Make a subject of the caller's model. Raises RequestError where nothing says what the model reads."""
     import torch
     from transformers import PreTrainedModel
 
     from attncli.checks.behaviour.opening import make_subject
-    from attncli.checks.behaviour.subject import Subject
+    from attncli.checks.behaviour.subject import ModelSubject
 
     if isinstance(model, PreTrainedModel) and call is None:
         return make_subject(deepcopy(model), causal)
@@ -87,7 +87,9 @@ def open_model(
         raise RequestError("The model is in training mode, where dropout changes every output. Call its .eval() first.")
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
     dtype = next((one.dtype for one in parameters), torch.float32)
-    subject = Subject(model, call or (lambda texts, _: model(texts)), causal is not False, vocab_size, width, dtype)
+    subject = ModelSubject(
+        model, call or (lambda texts, _: model(texts)), causal is not False, vocab_size, width, dtype
+    )
     subject.takes_padding = call is not None
     with torch.no_grad():
         subject.find_places()

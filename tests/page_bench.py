@@ -1,29 +1,25 @@
-"""Measure the size, speed and errors of the page beside BertViz, given the same weights: python tests/page_bench.py
+"""Measure the size and errors of the page beside BertViz, given the same weights: python tests/page_bench.py
 
 minilm's published weights on sample_inputs/long.txt, with q and k of as many heads as `attncli view` keeps by itself.
 BertViz takes gigabytes for the page of 512 tokens: --quick leaves that one out.
 """
 
 import json
-import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from packed import unpack_layer
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from attncli import load_model, load_record
 from attncli.base.errors import Notice
@@ -36,9 +32,6 @@ TEXT = Path(__file__).parent.parent / "sample_inputs" / "long.txt"
 SHORT, LONG, DOUBLED = "128 tokens, 72 heads", "512 tokens, 72 heads", "512 tokens, 144 heads"
 RANKED = 10  # of a row's weights, the strongest
 ROUNDS = 5
-CHANGES = 20
-SETTLED = 2000  # milliseconds that a page has been open before something is changed in it
-WINDOW = ViewportSize(width=1280, height=800)
 
 # BertViz, in a process of its own: it is stopped when it takes too much time or memory.
 BERTVIZ = "1.4.1"
@@ -59,40 +52,6 @@ with open({page!r}, "w", encoding="utf-8") as file:
     file.write(html)
 print(time.perf_counter() - begun)
 """
-
-# Runs in the page before its own script. A drawing counts as seen when the chart says that it is complete and two
-# more frames have begun: by then its own frame has been handed to the screen.
-PROBE = """
-const frame = () => new Promise(requestAnimationFrame);
-async function drawn(before) {
-  while ((document.getElementById("chart")?.dataset.drawn ?? "") === before) await frame();
-  await frame();
-  await frame();
-  return performance.now();
-}
-window.press = async (key) => {
-  const chart = document.getElementById("chart");
-  const [before, begun] = [chart.dataset.drawn, performance.now()];
-  chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  return (await drawn(before)) - begun;
-};
-window.opened = drawn("");
-"""
-
-VIEWS = ("heads", "model", "matrix", "neuron")
-WALKS = {  # keys there and back again, and how many steps there are from one end to the other
-    "head": ("ArrowRight", "ArrowLeft", 11),
-    "layer": ("ArrowDown", "ArrowUp", 5),
-    "token": ("j", "k", CHANGES),
-}
-CASES = (  # what the hash of the address says, what is then changed
-    ("Heads, one head", "view=heads&heads=0", ("head", "layer", "token")),
-    ("Heads, all twelve", "view=heads", ("layer", "token")),
-    ("Model", "view=model", ("head", "layer", "token")),
-    ("Matrix", "view=matrix", ("head", "layer", "token")),
-    ("Neuron", "view=neuron", ("token",)),
-)
-
 
 # --- pages -----------------------------------------------------------------------------------------------
 
@@ -184,41 +143,6 @@ def largest_error(document: str, record: AttentionRecord) -> tuple[float, float]
     return worst, error_of(mask["levels"])
 
 
-# --- in the browser --------------------------------------------------------------------------------------
-
-
-def open_page(browser: Browser, document: Path, state: str) -> Page:
-    """A tab of its own with this page, in the state that the hash says."""
-    tab = browser.new_page(viewport=WINDOW)
-    tab.add_init_script(PROBE)
-    tab.goto(f"{document.as_uri()}#{state}", wait_until="commit")
-    return tab
-
-
-def opening(browser: Browser, document: Path, view: str) -> float:
-    """Milliseconds from navigation to the first drawing: median of some tabs."""
-    took = []
-    for _ in range(ROUNDS):
-        tab = open_page(browser, document, f"view={view}")
-        took.append(tab.evaluate("opened"))
-        tab.close()
-    return statistics.median(took)
-
-
-def changing(browser: Browser, document: Path, state: str, what: str) -> tuple[float, float]:
-    """Milliseconds from a key to its drawing: median and worst."""
-    tab = open_page(browser, document, state)
-    tab.evaluate("opened")
-    tab.wait_for_timeout(SETTLED)
-    took = [tab.evaluate("press", key) for key in islice(walk(*WALKS[what]), CHANGES)]
-    tab.close()
-    return statistics.median(took), max(took)
-
-
-def walk(there: str, back: str, steps: int) -> Iterator[str]:
-    return cycle([there] * steps + [back] * steps)
-
-
 # --- what is printed -------------------------------------------------------------------------------------
 
 
@@ -246,24 +170,6 @@ def print_building(pages: dict[str, Files], peer: dict[str, float | None]) -> No
         print_row(f"{name}: BertViz, once", "stopped" if seconds is None else f"{seconds:.2f}")
 
 
-def print_drawing(document: Path) -> None:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        print()
-        print_row(f"milliseconds until {LONG} are drawn", "median", f"worst of {CHANGES}")
-        for view in VIEWS:
-            print_row(f"{view.capitalize()}: opening the file", f"{opening(browser, document, view):.0f}")
-        for label, state, changes in CASES:
-            for what in changes:
-                median, worst = changing(browser, document, state, what)
-                print_row(f"{label}: another {what}", f"{median:.0f}", f"{worst:.0f}")
-        print(f"Chromium {browser.version} without a GPU, {os.cpu_count()} cores; two frames (33 ms) are in each time.")
-        browser.close()
-    print("BertViz's page is not timed: it loads its scripts from the network and draws nothing without.")
-
-
 def print_row(label: str, *values: str) -> None:
     print(f"{label:<58}" + "".join(f"{value:>13}" for value in values))
 
@@ -271,8 +177,6 @@ def print_row(label: str, *values: str) -> None:
 def check_installed() -> None:
     if find_spec("bertviz") is None or version("bertviz") != BERTVIZ:
         sys.exit(f"page_bench: needs BertViz: pip install bertviz=={BERTVIZ}")
-    if shutil.which("chromium") is None:
-        sys.exit("page_bench: needs chromium on the path: install Debian's package of this name")
 
 
 if __name__ == "__main__":
@@ -284,4 +188,3 @@ if __name__ == "__main__":
         peer = {name: bertviz(made[name]) for name in compared}
         print_sizes(made)
         print_building(made, peer)
-        print_drawing(made[LONG].ours)

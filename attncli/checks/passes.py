@@ -78,7 +78,7 @@ def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
     return tuple(found.values())
 
 
-class Pass(NamedTuple):
+class TextPass(NamedTuple):
     """The output of one program on one text, for each of the layers compared.
 
     weights: `[head, query, key]` each; hidden: `[token, hidden_size]` each; embeddings: `[token, hidden_size]`.
@@ -88,9 +88,9 @@ class Pass(NamedTuple):
     hidden: Sequence[Tensor]
     embeddings: Tensor | None = None
 
-    def only(self, rows: list[int]) -> "Pass":
+    def only(self, rows: list[int]) -> "TextPass":
         """Return the pass for these tokens only."""
-        return Pass(
+        return TextPass(
             [weights[:, rows] for weights in self.weights],
             [hidden[rows] for hidden in self.hidden],
             None if self.embeddings is None else self.embeddings[rows],
@@ -104,9 +104,9 @@ class Passes(NamedTuple):
     in which transformers gives NaN.
     """
 
-    ours: Pass
-    theirs: Pass
-    exact: Pass | None = None
+    ours: TextPass
+    theirs: TextPass
+    exact: TextPass | None = None
     lost: Lost | None = None
 
 
@@ -117,15 +117,15 @@ def beside_transformers(model: Model, layers: Sequence[int], mask: str, referenc
     """Return the function that sends a text through our network and through transformers'."""
     after = [layer + 1 for layer in layers]  # vectors before the first layer come first
 
-    def chosen(weights: Sequence[Tensor], hidden: Sequence[Tensor]) -> Pass:
-        return Pass([weights[layer] for layer in layers], [hidden[number] for number in after], hidden[0])
+    def chosen(weights: Sequence[Tensor], hidden: Sequence[Tensor]) -> TextPass:
+        return TextPass([weights[layer] for layer in layers], [hidden[number] for number in after], hidden[0])
 
     def both(tokens: Tokens) -> Passes:
         [taken] = model.take([tokens], Request(list(layers), mask=mask))
         hidden = model.hidden_states(tokens, mask)
         theirs, lost = run_finite(reference, tokens, mask)
         exact = chosen(*reference.in_float32.run(tokens, mask)) if is_half(model.dtype) else None
-        ours = Pass(list(taken.weights), [hidden[number] for number in after], hidden[0])
+        ours = TextPass(list(taken.weights), [hidden[number] for number in after], hidden[0])
         return Passes(ours, chosen(*theirs), exact, lost)
 
     return both
@@ -155,17 +155,17 @@ def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
         ours = AttentionInputs(model)
         [taken] = model.take([tokens], Request(list(layers), mask=mask), [ours])
 
-        def made_by(modules: Sequence[nn.MultiheadAttention]) -> Pass:
+        def made_by(modules: Sequence[nn.MultiheadAttention]) -> TextPass:
             made = [
                 torch_attend(one, ours.inputs[layer].to(one.out_proj.weight.dtype), allowed)
                 for one, layer, allowed in zip(modules, layers, as_tensor(taken.masks, model.device), strict=True)
             ]
-            return Pass([weights for weights, _ in made], [output for _, output in made])
+            return TextPass([weights for weights, _ in made], [output for _, output in made])
 
         with torch.inference_mode():
             outputs = [ours.joined(layer) for layer in layers]
             return Passes(
-                Pass(list(taken.weights), outputs), made_by(theirs), None if exact is None else made_by(exact)
+                TextPass(list(taken.weights), outputs), made_by(theirs), None if exact is None else made_by(exact)
             )
 
     return both

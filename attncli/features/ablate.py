@@ -12,7 +12,7 @@ importance; as a control in random orders (Michel et al. 2019, section 4). An or
 would overfit. So every second text makes the order, and the others measure the output.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
@@ -333,12 +333,23 @@ def ablation(
             measured.append(one)
     if not measured:
         raise RequestError("there is no text to ask about")
-    found = silencing.ablation(model.info, mask, measured, np.array(effects), mean_slope(slopes))
+    choice, by_set, about = silencing.choice, np.array(effects), measured[0]  # [text, way, set]
+    single = len(choice.each)
+    found = Ablation(
+        model=model.info,
+        answer=MeasuredOutput(about.kind, about.about, float(np.mean([one.value for one in measured])), mask),
+        layers=choice.layers,
+        heads=choice.heads,
+        ways=silencing.ways,
+        effects=choice.spread(by_set[..., :single]),
+        of_layers=by_set[..., single:-1],
+        together=by_set[..., -1],
+        importance=mean_slope(slopes),
+        pairs=choice.pairs,
+    )
     if len(measured) == 1:
         return found
-    orders = removal_orders(found, mean_slope(slopes[ORDERING]))
-    steps = np.array([effects_in_order(one, orders) for one in measured[MEASURING]])
-    return replace(found, curves=curves_of(orders, steps))
+    return replace(found, curves=measure_curves(measured[MEASURING], found, mean_slope(slopes[ORDERING])))
 
 
 @dataclass(frozen=True)
@@ -377,24 +388,6 @@ class Silencing:
             effects.append(question.effects(changes, advance=advance).reshape(len(self.sets), -1).mean(axis=1))
         return np.array(effects)
 
-    def ablation(
-        self, info: ModelInfo, mask: str, questions: "Sequence[Question]", effects: Doubles, slopes: Doubles | None
-    ) -> Ablation:
-        """Return the result, without curves. effects: `[text, way, set]`; slopes: mean over texts."""
-        single, about = len(self.choice.each), questions[0]
-        return Ablation(
-            model=info,
-            answer=MeasuredOutput(about.kind, about.about, float(np.mean([one.value for one in questions])), mask),
-            layers=self.choice.layers,
-            heads=self.choice.heads,
-            ways=self.ways,
-            effects=self.choice.spread(effects[..., :single]),
-            of_layers=effects[..., single:-1],
-            together=effects[..., -1],
-            importance=slopes,
-            pairs=self.choice.pairs,
-        )
-
 
 def _draws_of(way: str) -> int:
     """Return how many outputs replace those of a head, one after the other."""
@@ -420,49 +413,34 @@ def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]
     return gate_gradients(question).abs().cpu().numpy()[np.ix_(layers, heads)]
 
 
-@dataclass(frozen=True)
-class Orders:
-    """The orders in which heads are silenced: by "effect", by "importance" where it exists, and "random" ones.
+def measure_curves(questions: "Sequence[Question]", found: Ablation, importance: Doubles | None) -> list[Curve]:
+    """Silence more and more heads: first those of small effects, those of small importance, and in random orders.
 
-    removed: numbers of silenced heads at which the output is measured.
+    questions: the texts to measure. found: of all texts. importance: `[layer, head]`, of the texts that make the order.
     """
+    from attncli.effects.change import silence
 
-    heads: "Mapping[str, Sequence[Sequence[Head]]]"
-    removed: Sequence[int]
-
-    @property
-    def all_orders(self) -> "list[Sequence[Head]]":
-        """All orders after each other."""
-        return [order for orders in self.heads.values() for order in orders]
-
-
-def removal_orders(found: Ablation, importance: Doubles | None) -> Orders:
-    """Order the heads. found: of all texts; importance: of those that make the order, `[layer, head]`."""
     every, places = found.choice.each, found.choice.places
     sizes = {"effect": np.abs(found.effects[ORDERING, 0].mean(axis=0))}
     if importance is not None:
         sizes["importance"] = importance
-    heads = {by: [[every[place] for place in np.argsort(size[places], kind="stable")]] for by, size in sizes.items()}
+    orders = {by: [[every[place] for place in np.argsort(size[places], kind="stable")]] for by, size in sizes.items()}
     draw = np.random.default_rng(0)
-    heads["random"] = [[every[place] for place in draw.permutation(len(every))] for _ in range(RANDOM)]
-    return Orders(heads, sorted({round(len(every) * step / STEPS) for step in range(1, STEPS + 1)} - {0}))
-
-
-def effects_in_order(question: "Question", orders: Orders) -> Doubles:
-    """Measure the effects on a text of silencing the first heads of each order, `[order, step]`."""
-    from attncli.effects.change import silence
-
-    return np.array(
-        [question.effects([silence(order[:count]) for count in orders.removed]) for order in orders.all_orders]
-    )
-
-
-def curves_of(orders: Orders, steps: Doubles) -> list[Curve]:
-    """Return the curves. steps: the `effects_in_order` of each measured text, `[text, order, step]`."""
-    means = iter([np.ascontiguousarray(steps[:, place]).mean(axis=0) for place in range(steps.shape[1])])
+    orders["random"] = [[every[place] for place in draw.permutation(len(every))] for _ in range(RANDOM)]
+    removed = sorted({round(len(every) * step / STEPS) for step in range(1, STEPS + 1)} - {0})
     return [
-        Curve(by, list(drawn[0]), list(orders.removed), np.array([next(means) for _ in drawn]))
-        for by, drawn in orders.heads.items()
+        Curve(
+            by,
+            list(drawn[0]),
+            removed,
+            np.array(
+                [
+                    np.mean([one.effects([silence(order[:count]) for count in removed]) for one in questions], axis=0)
+                    for order in drawn
+                ]
+            ),
+        )
+        for by, drawn in orders.items()
     ]
 
 

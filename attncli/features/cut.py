@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
     from attncli.models.engine import Engine
 
-Edge = tuple[int, int]
+_Edge = tuple[int, int]
 
 DRAWS = 20  # sets of other edges, as a control
 ANY = "*"  # every token
@@ -140,12 +140,12 @@ class _Cuts:
         where = str(record.choice)
         return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
 
-    def names(self, edge: Edge) -> tuple[str, str]:
+    def names(self, edge: _Edge) -> tuple[str, str]:
         """Return the names of an edge's query and key."""
         query, key = edge
         return name_of(query, self.record.tokens), name_of(key, self.record.keys)
 
-    def document_of(self, edges: Iterable[tuple[Edge, dict[str, Any]]], **more: Any) -> dict[str, Any]:
+    def document_of(self, edges: Iterable[tuple[_Edge, dict[str, Any]]], **more: Any) -> dict[str, Any]:
         """Return a document: the text, each edge with its numbers, and more."""
         record = self.record
         text, keys = record.tokens.text, record.keys.text
@@ -211,7 +211,7 @@ class JointCut(_Cuts):
     layer]`, the effects of as many other edges from the same queries; None where a query has not as many others.
     """
 
-    edges: list[Edge]
+    edges: list[_Edge]
     effects: Doubles
     controls: Doubles | None
 
@@ -264,7 +264,7 @@ class EdgeEffects(_Cuts):
         """Correlate the weights with the sizes of the effects, over the edges that can matter."""
         return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))
 
-    def ranked(self) -> list[tuple[Edge, float, float]]:
+    def ranked(self) -> list[tuple[_Edge, float, float]]:
         """Return every edge with its effect and its weight: edges that can matter first, the largest effect first."""
         cut, weights = np.argwhere(~np.isnan(self.effects)), self.weights
         places = tuple(cut.T)
@@ -429,7 +429,7 @@ class Scissors:
                 reaching |= edges.any(axis=0)
         return found
 
-    def named(self, query: str, key: str) -> list[Edge]:
+    def named(self, query: str, key: str) -> list[_Edge]:
         """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
         queries, keys = _places(query, self.record.tokens), _places(key, self.record.keys)
         found = [(one, other) for one in queries for other in keys if self.visible_keys[one, other]]
@@ -440,7 +440,7 @@ class Scissors:
             )
         return found
 
-    def others(self, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
+    def others(self, edges: Sequence[_Edge]) -> Iterator[list[_Edge]]:
         """Draw as many other edges from the same queries, DRAWS times; none where a query has not as many."""
         free = {query: np.flatnonzero(row) for query, row in enumerate(self.visible_keys)}
         taken = {query: [key for _, key in some] for query, some in groupby(edges, key=itemgetter(0))}
@@ -455,7 +455,7 @@ class Scissors:
                 for key in generator.choice(pools[query], len(keys), replace=False)
             ]
 
-    def without(self, edges: Sequence[Edge], layers: Sequence[int]) -> "Change":
+    def without(self, edges: Sequence[_Edge], layers: Sequence[int]) -> "Change":
         """Return the change that cuts these edges in these layers."""
         from attncli.effects.change import Hide, Reweigh, Without
 
@@ -606,7 +606,7 @@ def _correlated(found: EdgeEffects) -> str:
     )
 
 
-def _next(found: _Cuts, edge: Edge) -> NextCommand:
+def _next(found: _Cuts, edge: _Edge) -> NextCommand:
     query, key = found.names(edge)
     return NextCommand("find", {"query": query, "key": key})
 

@@ -19,7 +19,7 @@ from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import as_function
-from attncli.features.inputs import SAVED, RecordFeature, Saved, Texts, chosen_layers, notify_about, notify_sinks
+from attncli.features.inputs import SAVED, RecordFeature, Saved, chosen_layers, notify_about, notify_sinks
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
@@ -87,25 +87,23 @@ class Find(RecordFeature, _Ends):
             self.refuse(SAVED, "text", "query")
         source = self.source(self.mask)
         if self.by in FIGURES:
-            document = _by_figure(self._statistics(source), self.by, chosen_layers(self, "all"), self.head or "all")
+            if isinstance(source, Saved):
+                from attncli.corpus.statistics import record_statistics
+
+                statistics = record_statistics(source.loaded)
+            else:
+                from attncli.corpus.reducer import corpus_statistics
+
+                why = f"with --by {self.by}, which is counted over texts as stats has it"
+                self.refuse(why, "pair", "pad_to", "which", "target")
+                notify_sinks(source.engine, None, self.measure)
+                texts = (one.text for one in source.inputs)
+                statistics = corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
+            document = _by_figure(statistics, self.by, chosen_layers(self, "all"), self.head or "all")
         else:
             records = counted(map(notify_about, source.records()), len(source), "texts", progress)
             document = find_edges(records, source.usual, self.query or ANY, self.key or ANY, self.by == "content")
         return _report(document, self.text, self.top)
-
-    def _statistics(self, source: Saved | Texts) -> "Statistics":
-        """Count the figures of heads over the texts, or over the maps of a saved record."""
-        if isinstance(source, Saved):
-            from attncli.corpus.statistics import record_statistics
-
-            return record_statistics(source.loaded)
-        from attncli.corpus.reducer import corpus_statistics
-
-        why = f"with --by {self.by}, which is counted over texts as stats has it"
-        self.refuse(why, "pair", "pad_to", "which", "target")
-        notify_sinks(source.engine, None, self.measure)
-        texts = (one.text for one in source.inputs)
-        return corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -131,11 +129,11 @@ def find_edges(
     count, last = 0, None
     for record in map(row_shares, records):
         count += 1
-        one = _in_tokens_or_words(record, query, key)
-        if one is None:
+        words = not _has_both(record, query, key)  # a name may be a word of several tokens
+        one = merge_words(record) if words else record
+        if words and not _has_both(one, query, key):
             last = last or record
             continue
-        words = one is not record
         if words not in over:
             over[words] = usual(words)
             for name, tokens in ((query, record.tokens), (key, record.keys)):
@@ -159,14 +157,6 @@ def find_edges(
         **({"tokens": last.tokens.text} if count == 1 else {}),
         "heads": [_head_entry(rank, last if count == 1 else None) for rank in ranking(found, content)],
     }
-
-
-def _in_tokens_or_words(record: AttentionRecord, query: str, key: str) -> AttentionRecord | None:
-    """Return the record, or its words if a name is a word of several pieces; None if a name is neither in the text."""
-    if _has_both(record, query, key):
-        return record
-    words = merge_words(record)
-    return words if _has_both(words, query, key) else None
 
 
 def _has_both(record: AttentionRecord, query: str, key: str) -> bool:

@@ -254,7 +254,7 @@ class Law:
     leaks: dict[int, float] | None = None
 
 
-class Measured(NamedTuple):
+class Deviation(NamedTuple):
     """The largest absolute difference between two vectors' elements, and the part that rounding explains."""
 
     deviation: float
@@ -279,7 +279,7 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
     return laws
 
 
-def measure_exactly(measure: Callable[..., Measured], engine: "Engine", *texts: Any) -> Measured:
+def measure_exactly(measure: Callable[..., Deviation], engine: "Engine", *texts: Any) -> Deviation:
     """Measure a law on texts; once more in float64 where the deviation in float32 is past its tolerance.
 
     Rounding grows from layer to layer: SmolLM2 has elements of 13,000, and after the last norm what is left of their
@@ -296,12 +296,12 @@ def measure_exactly(measure: Callable[..., Measured], engine: "Engine", *texts: 
     return measure(engine.in_float64, *texts)._replace(note=f"{found.note}; {note}" if found.note else note)
 
 
-def _padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+def _padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Deviation:
     _require_padding(engine, tokens, padded)
     return difference(engine, engine.hidden_states(tokens), _real_states(engine, padded))
 
 
-def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Measured:
+def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Deviation:
     """Measure the most common mistake. No change is no broken law: it is usual in a decoder, and odd in an encoder."""
     _require_padding(engine, tokens, padded)
     if engine.parts[0] == "decoder":
@@ -332,7 +332,7 @@ def _require_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> None:
         raise RequestError("the tokenizer has no [PAD]" if none else "no room for [PAD]: the text fills all positions")
 
 
-def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -> Measured:
+def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -> Deviation:
     """Compare the vectors of the first third and of the first two thirds of a text with those of all of it.
 
     others: the mask under which all of it is read.
@@ -345,7 +345,7 @@ def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -
     return max(found)._replace(note=f"prefixes of {' and '.join(map(str, lengths))} tokens")
 
 
-def measure_with_cache(engine: "Engine", tokens: Tokens) -> Measured:
+def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
     """Compare the vectors of a text read token by token, with kept keys and values, with those of one pass."""
     import torch
 
@@ -361,7 +361,7 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Measured:
     return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
 
 
-def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positions: bool = False) -> Measured:
+def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positions: bool = False) -> Deviation:
     """Compare the vectors of permuted tokens with permuted vectors. positions: whether they are in the input.
 
     Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
@@ -385,7 +385,7 @@ def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
     return torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def _order_with_positions(engine: "Engine", tokens: Tokens) -> Measured:
+def _order_with_positions(engine: "Engine", tokens: Tokens) -> Deviation:
     """Measure the control of the law of permutations, and show the shuffled words."""
     order = _shuffled(tokens)
     words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
@@ -404,7 +404,7 @@ class _Alone(Tap):
         return block._replace(mask=LayerMask(itself[None, None], None))
 
 
-def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Measured:
+def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
     """Compare the vector of one token, before and after all other tokens are exchanged, layer by layer.
 
     That is done for the first token, one in the middle and the last. alone: whether every token attends to itself only.
@@ -437,13 +437,13 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Measured:
             found = difference(engine, [before[place : place + 1]], [after[place : place + 1]])
             moved[layer], largest = max(moved[layer], found.deviation), max(largest, found.tolerance)
     by_layer = ", ".join(f"{layer}: {change:.1e}" for layer, change in enumerate(moved[1:]))
-    return Measured(max(moved), largest, f"by layer {by_layer}")
+    return Deviation(max(moved), largest, f"by layer {by_layer}")
 
 
 # name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
 KEPT = "kept keys and values"
 OF_PADDING = (_padding, _forgotten_padding)  # take the text with [PAD] too
-LawMeasure = tuple[str, str, bool, Callable[..., Measured]]
+LawMeasure = tuple[str, str, bool, Callable[..., Deviation]]
 LAWS: Sequence[LawMeasure] = (
     ("padding", "[PAD] that the mask hides changes no real token's vector", False, _padding),
     ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
@@ -479,7 +479,7 @@ def laws_for(engine: "Engine") -> Sequence[LawMeasure]:
     return [law for law in LAWS if keeps or law[0] != KEPT]
 
 
-def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Measured:
+def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Deviation:
     """Compare the vectors `[token, hidden_size]` of every layer, for the tokens that the first has.
 
     The deviation is infinite where one has a NaN.
@@ -489,7 +489,7 @@ def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tenso
     pairs = [(few.double(), many[: len(few)].double()) for few, many in zip(some, more, strict=True)]
     deviation = torch.stack([(few - many).abs().max() for few, many in pairs]).nan_to_num(nan=torch.inf).max()
     largest = torch.stack([few.abs().max() for few, _ in pairs]).nan_to_num(nan=1.0).max()
-    return Measured(float(deviation), tolerance(engine, float(largest)))
+    return Deviation(float(deviation), tolerance(engine, float(largest)))
 
 
 def tolerance(engine: "Engine", largest: float) -> float:

@@ -2,6 +2,7 @@
 
 import { isolated, value } from "./captions.js";
 import { textWidth } from "./paint.js";
+import { within } from "./stepping.js";
 
 const SIZE = 12;
 const HIGH = 20;
@@ -21,8 +22,4 @@ export function pointAway(painter, { left, top, right, bottom }, x, y, { label, 
   const [from, upper] = [within(x - wide / 2, left, right - wide), within(y - HIGH / 2, top, bottom - HIGH)];
   painter.rect(from, upper, wide, HIGH, { fill: colours.mark, stroke: colours.accent, data: { away: arrow, token, head: best.head, weight: best.weight } });
   painter.text(said, from + GAP, upper + HIGH / 2, { fill: colours.ink, size: SIZE, bold: true });
-}
-
-function within(place, low, high) {
-  return Math.max(low, Math.min(place, high));
 }

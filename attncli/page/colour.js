@@ -2,6 +2,7 @@
 
 import { page } from "./data.js";
 import { state } from "./state.js";
+import { within } from "./stepping.js";
 
 const DASHES = [[], [9, 4], [2, 3], [10, 3, 2, 3]]; // pixels of a line, and between
 
@@ -44,9 +45,14 @@ export function channels(colour) {
 
 /** [red, green, blue] of a share from 0 to 1: nothing is white on light paper, nearly black on dark. */
 export function shareColour(share, dark) {
-  const place = Math.min(Math.max(dark ? 1 - share : share, 0), 1) * (RAMP.length - 1);
-  const low = Math.min(Math.floor(place), RAMP.length - 2);
-  return RAMP[low].map((value, part) => Math.round(value + (RAMP[low + 1][part] - value) * (place - low)));
+  return mixed(RAMP, dark ? 1 - share : share);
+}
+
+/** [red, green, blue] at a share, from 0 to 1, of the way along these colours. */
+export function mixed(colours, share) {
+  const place = within(share, 0, 1) * (colours.length - 1);
+  const low = Math.min(Math.floor(place), colours.length - 2);
+  return colours[low].map((value, part) => Math.round(value + (colours[low + 1][part] - value) * (place - low)));
 }
 
 /** 256 colours from 0 to 1 as pixels, to look up. */

@@ -10,7 +10,7 @@ const element = (name) => document.getElementById(name);
 
 const KEYS = {
   s: () => change({ special: !state.special }),
-  d: switchTheme,
+  d: () => change({ theme: isDark() ? "light" : "dark" }),
   "+": () => zoomBy("in"),
   "=": () => zoomBy("in"),
   "-": () => zoomBy("out"),
@@ -40,10 +40,6 @@ export function showCommon() {
 /** Fill a menu with options, `[value, label]` each. */
 export function fill(name, options) {
   element(name).replaceChildren(...options.map(([value, label]) => new Option(label, value)));
-}
-
-function switchTheme() {
-  change({ theme: isDark() ? "light" : "dark" });
 }
 
 /** Zoom "in", "out" or to "fit"; only maps can be zoomed. */

@@ -5,6 +5,7 @@ import { inkOn, isDark, rgb, shareColour } from "./colour.js";
 import { headsOf, page } from "./data.js";
 import { movedOf, OF_RECORDS, ranked } from "./panels.js";
 import { change, state } from "./state.js";
+import { nextAt } from "./stepping.js";
 
 const grid = document.getElementById("differing");
 const most = OF_RECORDS ? Math.max(...page.moved.flat()) || 1 : 0;
@@ -63,6 +64,6 @@ export function showHeads() {
 export function goToRank(step) {
   const order = ranked();
   const now = order.findIndex(([layer, head]) => layer === state.layer && head === state.head);
-  const [layer, head] = order[Math.min(Math.max(now + step, 0), order.length - 1)];
+  const [layer, head] = nextAt(order, now, step);
   change({ layer, head });
 }

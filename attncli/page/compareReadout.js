@@ -4,6 +4,7 @@ import { isolated } from "./captions.js";
 import { page } from "./data.js";
 import { cellName, listed, maps, nameOf, numbersAt, OF_RECORDS, sentence, written } from "./panels.js";
 import { change, state } from "./state.js";
+import { nextAt } from "./stepping.js";
 import { axes, placeOf } from "./units.js";
 
 const ROWS = 8;
@@ -27,8 +28,7 @@ export function readOut() {
 /** Go to the next (1) of the largest cells, or to the one before (-1). */
 export function stepFinding(step) {
   const cells = largest();
-  const now = cells.findIndex(isHere);
-  const next = cells[now < 0 ? 0 : Math.min(Math.max(now + step, 0), cells.length - 1)];
+  const next = nextAt(cells, cells.findIndex(isHere), step);
   if (next) change({ token: next.query.members[0], partner: next.key.members[0] });
 }
 

@@ -5,6 +5,7 @@ import { isolated, value } from "./captions.js";
 import { scrollToToken } from "./chart.js";
 import { findingsOf, headsOf, page, tokensOf } from "./data.js";
 import { change, state } from "./state.js";
+import { nextAt } from "./stepping.js";
 
 const [section, title, note, list, next] = ["findings", "findings-title", "findings-note", "findings-list", "findings-next"].map((name) => document.getElementById(name));
 
@@ -107,7 +108,6 @@ function goTo({ layer, head, query }) {
 export function stepFinding(step) {
   const all = found();
   const [places, go] = all.steps ? [all.steps, goToStep] : [all.heads, goTo];
-  const now = current(all);
-  const chosen = places[now < 0 ? 0 : Math.min(Math.max(now + step, 0), places.length - 1)];
+  const chosen = nextAt(places, current(all), step);
   if (chosen) go(chosen);
 }

@@ -7,6 +7,7 @@ import { drawnHeads, linesOf } from "./lines.js";
 import { cut, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
+import { within } from "./stepping.js";
 import { axes, beginsText, placeOf, unitOf } from "./units.js";
 import { opacityOf, opaque } from "./scale.js";
 import { caption, hatching, headName, isolated, layerName, value } from "./captions.js";
@@ -55,10 +56,6 @@ function layout(both, width, height) {
   const beside = strips + values + 3 * GAP; // of a column of labels, to its outer side
   const from = Math.max(0, (room - 2 * values - lines) / 2) + beside + left + GAP;
   return { row, size, strips, one, values, left, right, beside, from, to: from + lines, middle: (place) => TOP + (place + 0.5) * row };
-}
-
-function within(number, low, high) {
-  return Math.min(Math.max(number, low), high);
 }
 
 /** What is under a point: a token and its side. */

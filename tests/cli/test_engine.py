@@ -1,23 +1,19 @@
 """--engine transformers: models that attncli has no encoder for, through the same commands."""
 
-import csv
 import json
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import typer
 from cli.commands import LIVE
-from foreign_checkpoints import ANSWER, TEXT, WORDPIECE, make_foreign
+from foreign_checkpoints import ANSWER, TEXT, make_foreign
 from packed import page_data
 
 from attncli import load_model, load_record
 from attncli.base.printable import visible
 from attncli.cli.app import app
-from attncli.models.engine import NEEDS_OWN
 
 OTHER = ("--engine", "transformers")
 
@@ -99,29 +95,6 @@ def test_a_saved_cross_attention_is_loaded_and_drawn(attncli, checkpoint, expect
     assert (text["tokens"], text["keys"]["tokens"]) == (seen(record.tokens), seen(record.keys))
 
 
-def test_csv_names_both_tokens_of_a_cell(attncli, checkpoint, expected, tmp_path):
-    record, path = expected("t5", target=ANSWER), tmp_path / "maps.csv"
-    attncli("run", *OTHER, "-m", checkpoint("t5"), "--target", ANSWER, TEXT, "-H", "0", "-o", path)
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["query_token"] for row in rows] == list(np.repeat(record.tokens.text, len(record.keys)))
-    assert [row["key_token"] for row in rows] == record.keys.text * len(record.tokens)
-
-
-def test_a_network_with_random_weights_is_not_made_up_for_a_model_that_transformers_runs(refused, checkpoint):
-    line = refused("compare", "--weights", "random", "-m", checkpoint("opt"), TEXT)
-    assert f"{NEEDS_OWN}, but none exists for" in line
-    assert "model type 'opt' is not supported by attncli's networks" in line
-    assert "leave" not in line  # there is nothing to leave out
-
-
-@pytest.mark.parametrize("engine", [(), OTHER])
-def test_what_a_decoder_does_by_itself_is_not_asked_of_it(refused, checkpoint, lines, engine):
-    given = (*engine, "-m", checkpoint("gpt2"), lines)
-    for command, asked in (("stats", given), ("mask", (*given[:-1], TEXT))):
-        assert "--which is for encoder-decoders, but" in refused(command, "--which", "decoder", *asked)
-
-
 WITH_ENGINE = [
     name
     for name, command in typer.main.get_command(app).commands.items()
@@ -160,46 +133,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
     assert not any(by_mask["causal"]) and all(by_mask["none"])
 
 
-@pytest.mark.parametrize(
-    ("command", "given", "why"),
-    [
-        ("run", ("--engine", "torch"), "no engine 'torch': it is one of auto, attncli, transformers"),
-        ("run", ("--which", "cross"), "--which is for encoder-decoders, but minilm is an encoder"),
-        ("view", ("--target", "x"), "--target is for encoder-decoders, but minilm is an encoder"),
-        ("heatmap", (*OTHER, "--which", "decoder"), "minilm has no decoder attention, since it is only an encoder"),
-        ("run", (*OTHER, "--target", "x"), "--target is for encoder-decoders, but minilm is an encoder: omit it"),
-        ("run", (*OTHER, "-m", "no-such-model"), "no model 'no-such-model'"),
-        ("run", (*OTHER, "-m", "somebody/some-gpt"), "HF_HUB_OFFLINE forbids downloads"),
-    ],
-)
-def test_what_can_not_be_met_is_one_line(refused, tmp_path, monkeypatch, command, given, why):
-    monkeypatch.chdir(tmp_path)
-    assert why in refused(command, TEXT, *given)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_target_is_for_one_text(refused, checkpoint, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("the cat\na mat\n", encoding="utf-8")
-    line = refused("run", *OTHER, "-m", checkpoint("t5"), "-f", path, "--target", "x")
-    assert "--target is what becomes of one text, and there are 2" in line
-
-
-@pytest.mark.slow
-def test_transformers_is_imported_only_when_asked_for(tmp_path):
-    program = (
-        "import sys; from attncli.cli.app import main\n"
-        "try: main(['run', '-H', '0', 'A cat.', *sys.argv[1:]])\n"
-        "except SystemExit: pass\n"
-        "print('transformers' in sys.modules, file=sys.stderr)"
-    )
-    for engine, imported in ((), "False"), (OTHER, "True"):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *engine], capture_output=True, text=True, check=True, timeout=300
-        )
-        assert done.stderr.splitlines() == [imported]
-
-
 # --- commands that add up, probe and mask ----------------------------------------------------------------
 
 
@@ -208,24 +141,6 @@ def lines(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("the cat sat on the mat\na mat\nthe cat in a mat sat\n" * 4, encoding="utf-8")
     return path
-
-
-def test_what_was_begun_on_one_part_is_not_gone_on_with_another(attncli, refused, checkpoint, lines, tmp_path):
-    asked = (
-        "stats",
-        "--json",
-        *OTHER,
-        "-m",
-        checkpoint("t5"),
-        "--limit",
-        "2",
-        "--state",
-        tmp_path / "state",
-        lines,
-    )
-    assert attncli(*asked).code == 0
-    assert "begun with another --which" in refused(*asked, "--which", "decoder")
-    assert attncli(*asked, "--which", "encoder").code == 0  # which is the one meant
 
 
 def write_treebank(path):
@@ -241,12 +156,6 @@ def write_treebank(path):
     text = "".join(f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, head, name) in enumerate(rows, 1))
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize("family", WORDPIECE)
-def test_an_encoder_decoder_with_token_types_needs_no_target(attncli, tmp_path, family):
-    result = attncli("run", "-m", make_foreign(tmp_path, family), "--json", TEXT)
-    assert result.code == 0 and json.loads(result.out)["records"][0]["kind"] == "cross"
 
 
 def test_an_edge_of_cross_attention_is_cut_into_the_text_that_was_read(attncli, checkpoint):

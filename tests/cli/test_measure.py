@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attncli import load_record
-from attncli.record.grouping import merge_words
 
 TEXT = "The embeddings fit in the suitcase."
 NORM = ("--measure", "norm")
@@ -35,13 +34,6 @@ def test_the_terminal_shows_shares_of_rows(attncli, record):
     assert f"{record.tokens.text[strongest]} {row[strongest] / row.sum():.3f}" in shown
 
 
-def test_words_are_put_together_in_run(attncli, minilm):
-    ran = json.loads(attncli("run", TEXT, "--words", "-l", "3", "--json").out)["records"][0]
-    merged = merge_words(minilm.attend(TEXT, layers=3))
-    assert ran["tokens"] == merged.tokens.text and "embeddings" in ran["tokens"]
-    np.testing.assert_allclose(ran["attention"][5]["weights"], merged.map(3, 5), atol=1e-6)
-
-
 def test_heatmap_says_norm_at_its_scale(attncli, tmp_path):
     path = tmp_path / "norm.svg"
     assert attncli("heatmap", TEXT, *NORM, "--no-special", "-o", str(path)).err == "attncli: without [CLS], [SEP]\n"
@@ -54,9 +46,3 @@ def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
     assert attncli("view", TEXT, *NORM, "--mask", "none,causal", "-o", str(path)).code == 0
     page = path.read_text()
     assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page
-
-
-def test_vectors_are_of_weights_between_pieces(refused, tmp_path):
-    path = str(tmp_path / "maps.npz")
-    assert "of pieces, not of words" in refused("run", TEXT, "--words", "--vectors", "5.0", "-o", path)
-    assert "belong to weights, not norms" in refused("run", TEXT, *NORM, "--vectors", "5.0", "-o", path)

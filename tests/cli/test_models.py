@@ -92,14 +92,6 @@ def test_what_is_here_is_said_with_its_place_and_size(guarded, cached_bert_base,
     assert (missing["origin"], missing["path"], missing["bytes"]) == (None, None, None)
 
 
-def test_show_gives_the_configuration_and_the_hash(guarded, minilm):
-    shown = guarded("models", "show", "minilm")
-    assert shown["sha256"] == minilm.sha256 == ALIASES["minilm"].sha256
-    assert shown["path"] == minilm.info.path
-    assert shown["config"]["layers"] == 6
-    assert shown["config"]["max_tokens"] == 512
-
-
 def test_show_a_directory(guarded, tiny):
     directory = tiny("electra")
     shown = guarded("models", "show", directory)
@@ -188,19 +180,6 @@ def test_a_path_can_not_command_the_terminal(attncli, tiny, tmp_path):
     out = attncli("models", "show", directory).out
     assert "\x1b" not in out
     assert "red\\x1b[31m[bold]" in out
-
-
-def test_what_is_not_here_is_refused_with_the_way_to_get_it(refused):
-    line = refused("models", "show", "bert-large")
-    assert "not on this machine" in line
-    assert "attncli run -m bert-large" in line
-    assert "minilm" in refused("models", "show", "minilmm")
-
-
-def test_a_directory_without_a_model_is_refused(refused, tmp_path, tiny):
-    assert "config.json" in refused("models", "show", tmp_path)
-    shutil.copy(tiny("bert") / "config.json", tmp_path)
-    assert "has no weights" in refused("models", "show", tmp_path)
 
 
 @pytest.mark.slow

@@ -101,18 +101,6 @@ def test_nothing_breaks(attncli, name):
         assert words(lines) <= whole, columns
 
 
-@pytest.mark.parametrize("name", ["explain", "stats", "probe", "mechanisms"])
-def test_in_a_pipe_nothing_is_wider_than_120_columns(attncli, name):
-    assert max(map(cell_len, attncli(*COMMANDS[name]).out.splitlines())) <= 120
-
-
-def test_verdicts_come_first(attncli):
-    lines = attncli("mechanisms", TEXT, "--all").out.splitlines()
-    count = next(place for place, line in enumerate(lines) if "claims hold here" in line)
-    verdicts = [place for place, line in enumerate(lines) if line.startswith((" holds", " DOES NOT"))]
-    assert count < verdicts[0] and verdicts[-1] < lines.index("the head's own map")
-
-
 def test_one_head_fits_80_x_24():
     lines = on_terminal(80, "run", "-l", "3", "-H", "1", TEXT)
     assert len(lines) <= 22  # what to type next and the prompt come after

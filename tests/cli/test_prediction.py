@@ -80,16 +80,6 @@ def test_a_head_that_does_not_fit_is_told_of_in_a_line(attncli, tmp_path):
     assert result.err.splitlines()[0].startswith("attncli: no prediction: ") and "[3, 32]" in result.err
 
 
-def test_both_engines_say_the_same(classifier, attncli):
-    ours, theirs = (
-        json.loads(attncli("run", "-m", classifier, "--json", "the cat", *engine).out)["records"][0]["prediction"]
-        for engine in ((), ("--engine", "transformers"))
-    )
-    assert [one["label"] for one in ours["answers"]] == [one["label"] for one in theirs["answers"]]
-    for one, other in zip(ours["answers"], theirs["answers"], strict=True):
-        assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
-
-
 @pytest.mark.parametrize("columns", ["40", "200"])
 def test_a_decoder_s_heading_names_the_likeliest_next_tokens(attncli, tmp_path, monkeypatch, columns):
     """By the softmax of transformers' own logits at the last token."""

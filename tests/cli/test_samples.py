@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[2] / "sample_inputs"
 NAMES = sorted(path.name for path in SOURCE.iterdir() if path.name != "README.md")
 
@@ -50,8 +48,3 @@ def test_one_is_copied_alone(attncli, tmp_path):
     document = json.loads(attncli("samples", "pair.txt", "--copy", tmp_path, "--json").out)
     assert document["copied"] == [str(tmp_path / "pair.txt")]
     assert [path.name for path in tmp_path.iterdir()] == ["pair.txt"]
-
-
-@pytest.mark.parametrize("name", ["poem.txt", "../pyproject.toml"])
-def test_another_name_is_refused(refused, name):
-    assert "comes with attncli: it has" in refused("samples", name)

@@ -83,26 +83,6 @@ def test_a_port_in_use_is_one_line(refused, tmp_path):
     assert f"port {port} is in use: use another --port, or omit it to find a free one" in line
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (("--port", "70000"), "less than or equal to 65535"),
-        (("--host", "no.such.host.invalid"), "can't listen on no.such.host.invalid"),
-        (("--host", "203.0.113.1"), "can't listen on 203.0.113.1"),
-        (("-m", ""), "no model is named"),
-        (("-m", "tiny-that-is-not-there"), "tiny-that-is-not-there"),
-        (("-m", "minilm,tiny-that-is-not-there"), "tiny-that-is-not-there"),
-        (("--mask", "padding,other"), "'other'"),
-        (("-f", "no.txt"), "can't read no.txt"),
-        (("--without", "9.9"), "9"),
-        (("--pair", ""), "empty"),
-    ],
-)
-def test_what_can_not_be_met_is_one_line(refused, given, why):
-    texts = () if "-f" in given else (TEXT,)
-    assert why in refused("serve", *given, *texts)
-
-
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
 def test_what_is_not_installed_is_said(refused, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
@@ -188,9 +168,3 @@ def test_no_browser_that_can_be_opened_is_told(attncli, model, monkeypatch):
     monkeypatch.setattr(running, "serve", lambda site, listening, host: ["http://there/"])
     assert "open the address yourself" in attncli("serve", "-m", model, "--open", TEXT).err
     assert attncli("serve", "-q", "-m", model, TEXT).err == ""
-
-
-def test_more_texts_than_the_menu_has_room_for_are_refused(refused, tmp_path):
-    path = tmp_path / "many.txt"
-    path.write_text("a line\n" * 201, encoding="utf-8")
-    assert "the menu has room for 200: give fewer lines" in refused("serve", "-f", path)

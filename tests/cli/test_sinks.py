@@ -40,25 +40,8 @@ def test_statistics_say_so_too(attncli, model, tmp_path, command):
     assert f"{SAID}, and the rest" in attncli(command, "-m", model, *more).err
 
 
-@pytest.mark.slow
-def test_a_saved_record_is_drawn_as_the_model_is(attncli, model, tmp_path):
-    for path in (tmp_path / "a.safetensors", tmp_path / "a.npz", tmp_path / "a.json"):
-        attncli("run", "-m", model, "-l", "all", "-o", path, TEXT)
-        again = attncli("run", "--from", path, "-l", "1", "-H", "1")
-        assert again.code == 0 and SAID in again.err
-        assert (
-            again.out.splitlines()[2:] == attncli("run", "-m", model, "-l", "1", "-H", "1", TEXT).out.splitlines()[2:]
-        )
-        assert attncli("stats", "--from", path).code == attncli("flow", "--from", path).code == 0
-        assert attncli("view", "--from", path, "-o", tmp_path / "a.html").code == 0
-
-
 def test_shares_that_were_followed_sum_to_1(attncli, model, tmp_path):
     attncli("flow", "-m", model, "-o", tmp_path / "f.json", TEXT)
     found = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
     np.testing.assert_allclose(np.sum(found["records"][0]["attention"][0]["weights"], axis=-1), 1, atol=1e-5)
     assert "sinks" not in found["records"][0]
-
-
-def test_an_ordinary_network_says_nothing_of_sinks(attncli, foreign):
-    assert "sinks" not in attncli("run", "-m", foreign("llama").place.path, TEXT).err

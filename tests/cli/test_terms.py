@@ -38,19 +38,3 @@ def test_a_picture_of_them_and_a_saved_record(attncli, tiny, tmp_path):
     assert all(f">{name}<" in drawn for name in ("score", "content", "position"))
     again = attncli("run", "--from", saved, *WHERE, "--terms").out
     assert again.splitlines()[1:] == attncli("run", "-m", tiny("mpnet"), *WHERE, "--terms", TEXT).out.splitlines()[1:]
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-@pytest.mark.parametrize("way", [["run"], ["run", "--json"], ["heatmap", "-o", "a.svg"]])
-def test_scores_without_terms_are_refused(refused, tiny, family, way):
-    assert "add no term to them: leave --terms out" in refused(*way, "-m", tiny(family), *WHERE, "--terms", TEXT)
-
-
-def test_what_can_not_be_had_with_them(refused, tiny):
-    of = ("-m", tiny("mpnet"), "--terms", TEXT)
-    assert "choose it with -l and -H" in refused("run", "-m", "no/such/model", "--terms", TEXT)  # before it is opened
-    assert "choose it with -l and -H" in refused("run", "--json", "-l", "all", *of)
-    assert "--words has no effect with --terms" in refused("run", *WHERE, "--words", *of)
-    assert "--measure has no effect with --terms" in refused("heatmap", *WHERE, "--measure", "norm", *of)
-    assert "--vectors L.H -o maps.safetensors saves them" in refused("run", *WHERE, "-o", "a.npz", *of)
-    assert "omit --engine transformers" in refused("run", *WHERE, "--engine", "transformers", *of)

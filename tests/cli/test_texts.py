@@ -108,14 +108,3 @@ def test_run_says_that_it_reads_lines(attncli, prompt):
     said = f"attncli: {prompt} has 3 lines, each a text of its own: --whole makes them one text"
     assert said in attncli("run", "-f", prompt).err.splitlines()
     assert "--whole" not in attncli("run", "-f", prompt, "--whole").err
-
-
-@pytest.mark.parametrize(
-    "command", [("run",), ("find", "cat", "dog"), *ABOUT_ONE, ("mask",), ("compare",), ("ablate",)]
-)
-@pytest.mark.parametrize("more", [(), ("The cat sat.",)])
-def test_there_is_nothing_whole_without_a_file(attncli, command, more):
-    if command[0] in ("find", "run"):
-        more = ()
-    result = attncli(*command, *more, "--whole")
-    assert result.code == 2 and "--whole has no effect without a file: give one with -f" in result.err

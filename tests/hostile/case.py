@@ -1,6 +1,6 @@
 """One hostile call of the program: what is typed, what lies beside it, what its streams are, what disturbs it.
 
-A case is rebuilt from its kind and number (`hostile.kinds`), or read from a small file (tests/hostile/cases/), where
+A case is rebuilt from its number (`hostile.damage`), or read from a small file (tests/hostile/cases/), where
 the content of a file, and what is typed, is a text, or one of
 
     {"base64": "..."}                                      bytes
@@ -31,13 +31,12 @@ class Case:
     copies: folders of the place that are there once more, under another name, for `files` to change; or links ("-> x"),
     a pipe ("|"), an empty folder ("/").
     environment: variables that are read when the program is started.
-    streams: of stdin, stdout, stderr those that are no files: closed, full, broken or silent (`hostile.streams`).
-    disturbed: what happens at which share of the time that it would take (`hostile.disturbing`).
+    streams: of stdin, stdout, stderr those that are no files: closed, full or broken.
+    disturbed: a signal, at which shares of the time that it would take; or a folder that is gone.
     expects: "refused", "done", or "any". same_as: what else gives the same output, unless this is refused.
     differs_from: what must not give the same, unless this is refused.
     """
 
-    kind: str
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Runs one call in a forked child, which is bounded in memory and time, in a folder of its own, and says what happened.
 
-Who forks has imported everything (`hostile.machine`), so that a call costs a fork, and no start of Python.
+Who forks has imported everything (`hostile.__main__`), so that a call costs a fork, and no start of Python.
 """
 
 import contextlib
@@ -26,7 +26,6 @@ CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 300.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
 LINK, PIPE, FOLDER = "-> ", "|", "/"  # what a case has under a name, beside copies
-KEPT_OPEN = 1000  # the other end of a pipe into which nothing comes
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PASSING = {"lock", "under-way"}  # in a folder of sums while it is counted into
 TEMPORARY = "tmp"  # a folder beside the files, which TMPDIR names
@@ -294,15 +293,10 @@ def open_streams(case: Case, given: int, out: int, err: int) -> None:
 def odd(kind: str, number: int) -> int:
     """A stream of another kind, to be read (0) or written.
 
-    full: a disk that is. broken: a pipe whose other end is closed. silent: a pipe that nobody writes into.
+    full: a disk that is. broken: a pipe whose other end is closed.
     """
     if kind == "full":
         return os.open("/dev/full", os.O_RDWR)
     reading, writing = os.pipe()
-    if kind == "broken":
-        os.close(writing if number == 0 else reading)
-        return reading if number == 0 else writing
-    if kind == "silent":
-        os.dup2(writing, KEPT_OPEN)
-        return reading
-    raise ValueError(f"no stream {kind!r}")
+    os.close(writing if number == 0 else reading)
+    return reading if number == 0 else writing

@@ -1,6 +1,6 @@
-"""Check that every finding, by the machine or by people, stays fixed, and try a sample of every kind.
+"""Check that every finding stays fixed, and try a sample of damaged files.
 
-`python -m tests.hostile` looks for more, as long as it is told to.
+`python -m tests.hostile --cases 1000` looks for more.
 """
 
 import subprocess
@@ -8,26 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostile import kinds
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
-NAMES = {path.name for path in CASES}
-SAMPLE = 250  # cases
-
-
-def ran(*options: str) -> list[str]:
-    """The lines that it prints."""
-    command = [sys.executable, "-m", "tests.hostile", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode in (0, 1), done.stderr[-3000:]
-    return done.stdout.splitlines()
+SAMPLE = 150
 
 
 @pytest.fixture(scope="module")
 def found():
-    """The results of all cases and of a sample, in one process, which imports everything once."""
-    return ran("--rerun", *map(str, CASES), "--cases", str(SAMPLE), "--seed", "1")
+    """The lines about all cases and a sample, from one process, which imports everything once."""
+    options = ["--rerun", *map(str, CASES), "--cases", str(SAMPLE), "--seed", "1"]
+    command = [sys.executable, "-m", "tests.hostile", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode in (0, 1), done.stderr[-3000:]
+    return done.stdout.splitlines()
 
 
 @pytest.mark.slow
@@ -39,7 +33,5 @@ def test_a_case_is_as_it_should_be(path, found):
 
 @pytest.mark.slow
 def test_nothing_in_a_sample_falls(found):
-    tried = [line for line in found if line.partition(": ")[0] not in NAMES]
-    assert [line for line in tried if ": " in line] == []
-    assert sum(int(row.split()[1]) for row in tried if row.split()[1:2] != ["cases"]) == SAMPLE
-    assert {row.split()[0] for row in tried} >= set(kinds.KINDS)
+    [*fell, count] = found[len(CASES) :]
+    assert fell == [] and count.startswith(f"{SAMPLE} damaged files, ")

@@ -13,7 +13,7 @@ from hostile.place import Place
 from hostile.running import Runner, forked
 
 pytestmark = pytest.mark.slow  # of the oracle, not of the program
-DONE = Case("files", ("run", "--json"))
+DONE = Case(("run", "--json"))
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def runner(tmp_path):
 
 def test_files_left_behind_are_told_and_cleared(runner, monkeypatch):
     for name in ("other.npz", "one.txt", "tmp/x", ".attncli-x"):
-        case = Case("files", ("run", "-o", "a.npz"))
+        case = Case(("run", "-o", "a.npz"))
 
         def program(*_, name=name):
             os.chdir(runner.folder)

@@ -1,6 +1,7 @@
 """axe-core finds nothing that keeps people from using the pages."""
 
 import importlib.resources
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,14 +23,23 @@ def violations(page):
     return [f"{one['id']}: {[node['html'][:80] for node in one['nodes']]}" for one in found]
 
 
-@pytest.mark.parametrize("scheme", THEMES)
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
-def test_axe_finds_nothing_in_any_view(opened, random_maps, view, scheme):
-    page = opened([record_of(random_maps(2, 12, 12))], f"#view={view}&token=3", scheme=scheme)
-    assert violations(page) == []
+def test_axe_finds_nothing_in_any_view(opened, random_maps, view, width):
+    """Among it no control without a name, and no text that can't be read on its ground."""
+    record = record_of(random_maps(2, 12, 12))
+    at = f"#view={view}&token=3&special=no&words=yes"  # filters that are on say so
+    page = opened([record, replace(record, mask_name="causal")], at, width=width)
+    for scheme in THEMES:
+        page.tab.emulate_media(color_scheme=scheme)
+        page.settle()
+        assert violations(page) == []
     page.tab.click("#more")
     page.tab.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
-    assert violations(page) == []
+    for scheme in THEMES:
+        page.tab.emulate_media(color_scheme=scheme)
+        page.settle()
+        assert violations(page) == []
 
 
 @pytest.mark.parametrize("scheme", THEMES)

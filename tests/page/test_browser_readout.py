@@ -126,18 +126,17 @@ def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_re
         assert said == pytest.approx(kept[kept >= least].sum() / 2, abs=6e-4)
 
 
-def test_of_a_column_it_is_what_the_token_is_given(opened, record):
-    page = opened(record, "#heads=1&token=3&side=key&threshold=0.05")
-    said, whose = share(page)
-    column = record.map(0, 1)[:, 3]
-    assert whose == "the column's weight"
-    assert said == pytest.approx(column[column >= 0.05].sum() / column.sum(), abs=6e-4)
-
-
-def test_with_no_token_it_is_of_all_rows(opened, record):
-    page = opened(record, "#heads=0,1,2&threshold=0.2")
-    kept = record.weights[0, :3][record.weights[0, :3] >= 0.2].sum()
-    assert share(page) == (pytest.approx(kept / (3 * 14), abs=6e-4), "the weight")
+@pytest.mark.parametrize(
+    ("at", "place", "least", "said"),
+    [
+        ("heads=1&token=3&side=key&threshold=0.05", np.s_[1, :, 3], 0.05, "the column's weight"),
+        ("heads=0,1,2&threshold=0.2", np.s_[:3], 0.2, "the weight"),
+    ],
+)
+def test_it_is_of_a_column_or_with_no_token_of_all_rows(opened, record, at, place, least, said):
+    weights = record.weights[0][place]
+    share_of_all = weights[weights >= least].sum() / weights.sum()
+    assert share(opened(record, f"#{at}")) == (pytest.approx(share_of_all, abs=6e-4), said)
 
 
 def test_of_a_long_text_it_is_of_the_rows_in_sight(opened, random_maps):

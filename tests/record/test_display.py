@@ -65,56 +65,51 @@ def classes(single: bool, *answers: tuple[str, float, float | None], output: str
     return PredictionSummary(output, "classes", single, [Answer(*one) for one in answers])
 
 
-def test_nothing_of_a_record_without(lines):
-    assert lines(None) == []
+def of_tokens(
+    kind: str, *answers: tuple[str, float, int, int], single: bool = True, output: str = ""
+) -> PredictionSummary:
+    made = [Answer(label, 1.0, probability, start, end) for label, probability, start, end in answers]
+    return PredictionSummary(output or kind, kind, single, made)
 
 
 def test_nothing_where_all_answers_are_about_tokens_that_are_left_out(lines):
-    said = PredictionSummary("next", "next", True, [Answer("a", 1.0, 0.5, 4, 5)])
+    said = of_tokens("next", ("a", 0.5, 4, 5))
     assert lines(said) == ["prediction: next a 50.0%"] and lines(said.between([[0], [1]])) == []
 
 
-def test_labels_of_a_text(lines):
-    many = [(f"L{number}", 1.0, 0.1) for number in range(7)]
-    assert lines(classes(True, ("yes", 2.0, 0.9714), ("no", 0.0, 0.0286))) == ["prediction: yes 97.1%, no 2.9%"]
-    assert lines(classes(True, *many)) == ["prediction: L0 10.0%, L1 10.0%, L2 10.0%, L3 10.0% and 3 more"]
-    assert lines(classes(True, ("follows", 2.0, 0.9), output="next sentence")) == [
-        "prediction, next sentence: follows 90.0%"
-    ]
+MANY = [(f"L{number}", 1.0, 0.1) for number in range(7)]
+B_X, OTHER, ANOTHER = ("B-X", 0.9, 1, 2), ("O", 0.9, 2, 3), ("O", 0.8, 3, 4)
 
 
-def test_labels_each_of_which_may_be_right(lines):
-    assert lines(classes(False, ("rude", 2.0, 0.9), ("kind", 0.0, 0.5), ("wise", -1.0, 0.2))) == [
-        "prediction: rude 90.0%, kind 50.0%"
-    ]
-    assert lines(classes(False, ("rude", -2.0, 0.1))) == ["prediction: none of 1 labels has 50%"]
-
-
-def test_numbers_of_a_regression(lines):
-    assert lines(classes(False, ("LABEL_0", -0.123456, None))) == ["prediction: -0.1235"]
-    assert lines(classes(False, ("stars", 4.5, None), ("price", 12345.678, None))) == [
-        "prediction: stars 4.5, price 1.235e+04"
-    ]
-
-
-def test_labels_of_words(lines):
-    labelled = [Answer("B-X", 1.0, 0.9, 1, 2), Answer("O", 1.0, 0.9, 2, 3), Answer("O", 1.0, 0.8, 3, 4)]
-    assert lines(PredictionSummary("tokens", "tokens", True, labelled)) == ["prediction: cats B-X 90.0%"]
-    assert lines(PredictionSummary("tokens", "tokens", True, labelled[1:])) == ["prediction: no token has a label"]
-    replaced = [Answer("replaced", 1.0, 0.3, 1, 2), Answer("replaced", 1.0, 0.7, 3, 4)]
-    assert lines(PredictionSummary("replaced", "tokens", False, replaced)) == [
-        "prediction, replaced: 中 replaced 70.0%"
-    ]
-
-
-def test_a_span_and_words(lines):
-    spans = [Answer("cats 中", 3.0, 0.8, 1, 4), Answer("cats", 2.0, 0.1, 1, 3)]
-    assert lines(PredictionSummary("span", "span", True, spans)) == ['prediction: "cats 中" 80.0%']
-    words = [Answer(word, 1.0, 0.3, place, place + 1) for place in (1, 3) for word in ("a", "b")]
-    assert lines(PredictionSummary("words", "words", True, words)) == [
-        "prediction: cat 1 is a 30.0%, b 30.0%",
-        "prediction: 中 3 is a 30.0%, b 30.0%",
-    ]
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (None, []),
+        (classes(True, ("yes", 2.0, 0.9714), ("no", 0.0, 0.0286)), ["yes 97.1%, no 2.9%"]),
+        (classes(True, *MANY), ["L0 10.0%, L1 10.0%, L2 10.0%, L3 10.0% and 3 more"]),
+        (classes(True, ("follows", 2.0, 0.9), output="next sentence"), [", next sentence: follows 90.0%"]),
+        # labels each of which may be right
+        (classes(False, ("rude", 2.0, 0.9), ("kind", 0.0, 0.5), ("wise", -1.0, 0.2)), ["rude 90.0%, kind 50.0%"]),
+        (classes(False, ("rude", -2.0, 0.1)), ["none of 1 labels has 50%"]),
+        # numbers of a regression
+        (classes(False, ("LABEL_0", -0.123456, None)), ["-0.1235"]),
+        (classes(False, ("stars", 4.5, None), ("price", 12345.678, None)), ["stars 4.5, price 1.235e+04"]),
+        # labels of words
+        (of_tokens("tokens", B_X, OTHER, ANOTHER), ["cats B-X 90.0%"]),
+        (of_tokens("tokens", OTHER, ANOTHER), ["no token has a label"]),
+        (
+            of_tokens("tokens", ("new", 0.3, 1, 2), ("new", 0.7, 3, 4), single=False, output="replaced"),
+            [", replaced: 中 new 70.0%"],
+        ),
+        (of_tokens("span", ("cats 中", 0.8, 1, 4), ("cats", 0.1, 1, 3)), ['"cats 中" 80.0%']),
+        (
+            of_tokens("words", *((word, 0.3, place, place + 1) for place in (1, 3) for word in ("a", "b"))),
+            ["cat 1 is a 30.0%, b 30.0%", "中 3 is a 30.0%, b 30.0%"],
+        ),
+    ],
+)
+def test_a_prediction_in_lines(lines, said, expected):
+    assert lines(said) == [f"prediction{'' if one.startswith(', ') else ': '}{one}" for one in expected]
 
 
 def test_what_comes_from_outside_commands_no_terminal(lines):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, printable
-from attncli.checks.behaviour.subject import Edit, Run, Subject, add_noise, noise
+from attncli.checks.behaviour.subject import Edit, ModelSubject, RecordedRun, add_noise, noise
 from attncli.checks.machine import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size
 
@@ -148,7 +148,9 @@ def judge(outcomes: dict[str, Outcome], note: str = "") -> Outcome:
     return worst(outcomes.values())._replace(note=situations or note)
 
 
-def compare(one: Run, other: Run, equal: Tensor | None = None, first: int = 0, causes: Sequence[int] = ()) -> Outcome:
+def compare(
+    one: RecordedRun, other: RecordedRun, equal: Tensor | None = None, first: int = 0, causes: Sequence[int] = ()
+) -> Outcome:
     """Compare two runs. Return the first stage that differs, else the one with the largest difference.
 
     equal: the tokens, bool `[text, token]`, that must be equal; by default all. first: the position of the first token.
@@ -182,7 +184,7 @@ def compare(one: Run, other: Run, equal: Tensor | None = None, first: int = 0, c
 # --- look-ahead ------------------------------------------------------------------------------------------------------
 
 
-def look_ahead(subject: Subject) -> Outcome:
+def look_ahead(subject: ModelSubject) -> Outcome:
     """Change token j: outputs before j must not move. Alone, with [PAD] on the left, and after a cache."""
     if not subject.causal:
         return Outcome(None, "an encoder may look ahead")
@@ -199,7 +201,7 @@ def look_ahead(subject: Subject) -> Outcome:
     return judge(outcomes)
 
 
-def compare_futures(subject: Subject, real: Tensor | None = None, cached: int = 0) -> Outcome:
+def compare_futures(subject: ModelSubject, real: Tensor | None = None, cached: int = 0) -> Outcome:
     """Change each token in a text of its own, with an unchanged text in the same batch.
 
     cached: the number of tokens that are in a cache already.
@@ -224,7 +226,7 @@ def compare_futures(subject: Subject, real: Tensor | None = None, cached: int = 
     return compare(run.map(lambda vectors: vectors[1:]), unchanged, equal[:, cached:], cached, tokens)
 
 
-def compare_gradients(subject: Subject) -> Outcome:
+def compare_gradients(subject: ModelSubject) -> Outcome:
     """Return the largest gradient of an output with respect to the vectors of a later token, which must be 0."""
     if subject.embedding is None and subject.vocab_size is not None:
         return NO_DIFFERENCE
@@ -258,7 +260,7 @@ def real_tokens(lengths: Sequence[int], side: str = "right", longest: int = 0) -
     return real.flip(1) if side == "left" else real
 
 
-def padding(subject: Subject, lengths: Sequence[int], sides: Sequence[str]) -> Outcome:
+def padding(subject: ModelSubject, lengths: Sequence[int], sides: Sequence[str]) -> Outcome:
     """Pad texts to one length: changing [PAD] moves nothing, and each text gives what it gives alone."""
     if not subject.takes_padding:
         return Outcome(None, "the model takes no mask of [PAD]")
@@ -287,7 +289,7 @@ def padding(subject: Subject, lengths: Sequence[int], sides: Sequence[str]) -> O
 # --- a cache, and documents in one row -----------------------------------------------------------------------------
 
 
-def cached_steps(subject: Subject) -> Outcome:
+def cached_steps(subject: ModelSubject) -> Outcome:
     """Steps with a cache give what one pass gives: one token at a time, in chunks, and twice from one cache."""
     if not subject.takes_cache:
         return Outcome(None, "the model has no cache" if subject.causal else "an encoder has no cache")
@@ -316,13 +318,13 @@ def cached_steps(subject: Subject) -> Outcome:
 
 
 def run_in_steps(
-    subject: Subject, text: Tensor, sizes: list[int], real: Tensor | None, times: int = 1, count: bool = True
-) -> Run:
+    subject: ModelSubject, text: Tensor, sizes: list[int], real: Tensor | None, times: int = 1, count: bool = True
+) -> RecordedRun:
     """Run a text in pieces of these sizes, each with the cache of those before.
 
     times: 2 goes on from a copy of each cache with another text first. count: without it, each piece begins at 0.
     """
-    runs: list[Run] = []
+    runs: list[RecordedRun] = []
     cache, end = None, 0
     for size in sizes:
         begin, end = end, end + size
@@ -336,10 +338,12 @@ def run_in_steps(
         if cache is None:
             raise NotImplementedError("the model returned no cache")
     same_stages = zip(*(run.stages for run in runs), strict=True)
-    return Run([same[0]._replace(vectors=torch.cat([one.vectors for one in same], dim=1)) for same in same_stages])
+    return RecordedRun(
+        [same[0]._replace(vectors=torch.cat([one.vectors for one in same], dim=1)) for same in same_stages]
+    )
 
 
-def packed(subject: Subject) -> Outcome:
+def packed(subject: ModelSubject) -> Outcome:
     """Two documents in one row, whose positions start again, give what each gives alone."""
     if not subject.causal or not subject.takes_positions:
         return Outcome(None, "an encoder packs no documents" if not subject.causal else "no position_ids")
@@ -385,7 +389,7 @@ ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention")
 # --- inside one layer ----------------------------------------------------------------------------------------------
 
 
-def change_projections(subject: Subject, stage: int, projections: list[nn.Module], changed: Tensor) -> Tensor:
+def change_projections(subject: ModelSubject, stage: int, projections: list[nn.Module], changed: Tensor) -> Tensor:
     """Return which heads of one attention move when the outputs of some of its projections are changed.
 
     changed: bool `[text, token, size]`, of which the first text is not changed. Returns bool `[text, token, head]`.
@@ -402,7 +406,7 @@ def change_projections(subject: Subject, stage: int, projections: list[nn.Module
     return (vectors[1:] - vectors[:1]).abs().amax(-1).nan_to_num(nan=torch.inf) > tolerance
 
 
-def window(subject: Subject) -> Outcome:
+def window(subject: ModelSubject) -> Outcome:
     """Compare the furthest token that moves an output through one layer with the window of the configuration."""
     length, windows = subject.length, windows_of(subject)
     if subject.is_encoder_decoder or all(one is None or one == length - 1 for one in windows):
@@ -426,7 +430,7 @@ def window(subject: Subject) -> Outcome:
     return Outcome(True)
 
 
-def windows_of(subject: Subject) -> list[int | None]:
+def windows_of(subject: ModelSubject) -> list[int | None]:
     """Return the number of tokens that each attention sees on a side, by the configuration; None for other layers.
 
     The window of a decoder counts the token itself.
@@ -443,7 +447,7 @@ def windows_of(subject: Subject) -> list[int | None]:
     return [sizes.get(kinds[place.layer]) if kinds else side for place in subject.places]
 
 
-def key_heads(subject: Subject) -> Outcome:
+def key_heads(subject: ModelSubject) -> Outcome:
     """Query head h reads key head h // group: change one key head's projection, and see which heads move."""
     checked = False
     with torch.no_grad():
@@ -464,7 +468,9 @@ def key_heads(subject: Subject) -> Outcome:
     return Outcome(True) if checked else Outcome(None, "no projection of key heads was found")
 
 
-def query_heads_of_parts(subject: Subject, stage: int, projection: nn.Module, parts: int, size: int) -> list[list[int]]:
+def query_heads_of_parts(
+    subject: ModelSubject, stage: int, projection: nn.Module, parts: int, size: int
+) -> list[list[int]]:
     """Return the query heads at later tokens that each part of a projection's output moves. A part is a head wide.
 
     Parts that move none, such as those of queries, are left out.
@@ -493,7 +499,7 @@ def in_order(order: list[list[int]], heads: int) -> bool:
 
 # --- all laws on all backends --------------------------------------------------------------------------------------
 
-LAWS: dict[str, Callable[[Subject], Outcome]] = {
+LAWS: dict[str, Callable[[ModelSubject], Outcome]] = {
     "look-ahead": look_ahead,
     "padding on the right": lambda subject: padding(subject, [subject.length - PADS], ["right"]),
     "padding on the left": lambda subject: padding(subject, [subject.length - PADS], ["left"]),
@@ -507,10 +513,10 @@ AGREE = "backends agree"
 BACKENDS = ("eager", "sdpa", "flex_attention", "flash_attention_2")
 
 
-Situation = tuple[str, Run, Tensor | None]  # its name, and the tokens to compare
+Situation = tuple[str, RecordedRun, Tensor | None]  # its name, and the tokens to compare
 
 
-def runs_to_compare(subject: Subject) -> list[Situation]:
+def runs_to_compare(subject: ModelSubject) -> list[Situation]:
     """Run a text alone and with [PAD] on each side."""
     with torch.no_grad():
         runs: list[Situation] = [("alone", subject.run(subject.texts()), None)]
@@ -534,7 +540,7 @@ def backends_agree(first: list[Situation], runs: list[Situation]) -> Outcome:
 def examine(
     name: str,
     kind: str,
-    make: Callable[[str], Subject],
+    make: Callable[[str], ModelSubject],
     backends: Iterable[str] = BACKENDS,
     laws: Sequence[str] = (*LAWS, AGREE),
     advance: Callable[[str], None] = lambda _: None,
@@ -559,7 +565,10 @@ def examine(
                 continue
             for law in laws:
                 if law != AGREE:
-                    outcome = check_law(LAWS[law], subject)
+                    try:
+                        outcome = LAWS[law](subject)
+                    except Exception as error:  # noqa: BLE001
+                        outcome = Outcome(None, f"the model fails: {type(error).__name__}: {first_line(error)}")
                 elif first is None:
                     outcome = Outcome(None, "the other backends are compared with this one")
                 else:
@@ -572,11 +581,3 @@ def examine(
     if not outcomes:
         raise RequestError(f"{name} can't be run: {next(iter(missing.values()), 'there is no backend')}")
     return Behaviour(name, kind, tuple(outcomes), missing)
-
-
-def check_law(law: Callable[[Subject], Outcome], subject: Subject) -> Outcome:
-    """Check one law. A model that fails at it is not checked."""
-    try:
-        return law(subject)
-    except Exception as error:  # noqa: BLE001  (the model's code may raise anything)
-        return Outcome(None, f"the model fails: {type(error).__name__}: {first_line(error)}")

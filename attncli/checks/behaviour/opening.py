@@ -11,7 +11,7 @@ from torch import nn
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.checks.behaviour.laws import runs_to_compare
-from attncli.checks.behaviour.subject import Subject, TransformersSubject
+from attncli.checks.behaviour.subject import ModelSubject, TransformersSubject
 from attncli.models.hub import check_sha256, locate
 from attncli.models.transformers_network import read_network
 from attncli.models.transformers_peer import quiet, refusals
@@ -106,7 +106,7 @@ class Opened(NamedTuple):
 
     name: str
     kind: str
-    make: Callable[[str], Subject]
+    make: Callable[[str], ModelSubject]
 
 
 def open_named(name: str) -> Opened:
@@ -153,7 +153,7 @@ def open_config(name: str, config: Any, network: Any = None) -> Opened:
     """Open random models of a configuration. network: their class; by default that of the model type."""
     from transformers import AutoModel
 
-    def make(backend: str) -> Subject:
+    def make(backend: str) -> ModelSubject:
         build = AutoModel.from_config if network is None else network._from_config
         with quiet(), torch.random.fork_rng():
             torch.manual_seed(0)
@@ -179,7 +179,7 @@ def open_checkpoint(name: str) -> Opened:
         if hasattr(text, "local_attention"):
             text.local_attention = 2 * WINDOW
 
-    def make(backend: str) -> Subject:
+    def make(backend: str) -> ModelSubject:
         with quiet():
             model = type(network)._from_config(deepcopy(config), attn_implementation=backend)
         model.load_state_dict(network.state_dict(), assign=True)

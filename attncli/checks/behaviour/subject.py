@@ -20,7 +20,7 @@ CACHES = ("cache", "past_key_values")  # names of the cache, the newer one first
 ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 CROSS = re.compile(r"cross|encoder_attn|encdec|decoder\.block\.\d+\.layer\.1", re.IGNORECASE)
 
-Change = Callable[[Tensor], Tensor]
+VectorChange = Callable[[Tensor], Tensor]
 
 
 class Stage(NamedTuple):
@@ -34,17 +34,17 @@ class Stage(NamedTuple):
     part: str = ""
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """One pass: its stages in the order of the pass, of which the last is the model's output; and its cache."""
 
     stages: list[Stage]
     cache: Any = None
 
-    def map(self, change: Change) -> "Run":
+    def map(self, change: VectorChange) -> "RecordedRun":
         """Return the run with changed vectors."""
-        return Run([stage._replace(vectors=change(stage.vectors)) for stage in self.stages])
+        return RecordedRun([stage._replace(vectors=change(stage.vectors)) for stage in self.stages])
 
-    def decoder(self) -> "Run":
+    def decoder(self) -> "RecordedRun":
         """Leave out the stages of an encoder."""
         return self._replace(stages=[stage for stage in self.stages if stage.part != "encoder"])
 
@@ -57,10 +57,10 @@ class Edit(NamedTuple):
 
     stage: int
     projections: list[nn.Module]
-    change: Change
+    change: VectorChange
 
 
-class Place(NamedTuple):
+class AttentionCall(NamedTuple):
     """One call of an attention module in a pass.
 
     output: its output projection, whose input is recorded; None: the module's own output is recorded.
@@ -74,7 +74,7 @@ class Place(NamedTuple):
     part: str = ""
 
 
-class Subject:
+class ModelSubject:
     """A model to check.
 
     function: runs it on texts and a padding mask (True is a real token, or None). vocab_size: of a model that reads
@@ -101,7 +101,7 @@ class Subject:
         self.model, self.function, self.causal = model, function, causal
         self.vocab_size, self.width, self.dtype = vocab_size, width, dtype
         self.length = LENGTH
-        self.places: list[Place] = []
+        self.places: list[AttentionCall] = []
         self.embedding: nn.Module | None = None
 
     def texts(self, count: int = 1, length: int | None = None) -> Tensor:
@@ -128,9 +128,9 @@ class Subject:
         real: Tensor | None = None,
         changed: Tensor | None = None,
         edit: Edit | None = None,
-        edit_embedding: Change | None = None,
+        edit_embedding: VectorChange | None = None,
         **options: Any,
-    ) -> Run:
+    ) -> RecordedRun:
         """Run the model. changed: the tokens, bool `[text, token]`, whose embeddings or ids are changed.
 
         edit_embedding: a function from the vectors of the texts to the changed ones.
@@ -149,9 +149,9 @@ class Subject:
                 stack.enter_context(hook(self.embedding, embed))
             stack.enter_context(self.recording(len(texts), stages, edit))
             output, cache = self.call(texts, real, **options)
-        return Run([*stages, Stage(None, output.unsqueeze(2))], cache)
+        return RecordedRun([*stages, Stage(None, output.unsqueeze(2))], cache)
 
-    def run_padded(self, texts: Tensor, real: Tensor | None, changed: Tensor | None = None) -> Run:
+    def run_padded(self, texts: Tensor, real: Tensor | None, changed: Tensor | None = None) -> RecordedRun:
         """Run the model on texts with [PAD]."""
         return self.run(texts, real, changed)
 
@@ -191,7 +191,7 @@ class Subject:
                 last = own[-1][0] if own and own[-1][0] is not own[0][0] else None
                 names.append(outermost[module])
                 part = part_of(names[-1]) if self.is_encoder_decoder else ""
-                self.places.append(Place(module, last, [one for one in own if one[0] is not last], part=part))
+                self.places.append(AttentionCall(module, last, [one for one in own if one[0] is not last], part=part))
                 linear = []
         for part in {place.part for place in self.places}:
             same = [number for number, place in enumerate(self.places) if place.part == part]
@@ -226,7 +226,7 @@ class Subject:
             yield
 
 
-class TransformersSubject(Subject):
+class TransformersSubject(ModelSubject):
     """A model of transformers."""
 
     def __init__(self, model: Any, causal: bool, dtype: torch.dtype) -> None:
@@ -247,13 +247,11 @@ class TransformersSubject(Subject):
         with torch.no_grad():
             self.find_places()
             if "position_ids" in self.parameters and not self.is_encoder_decoder:
-                self.takes_positions = self.counts_from_0()
-
-    def counts_from_0(self) -> bool:
-        """Say whether the model counts 0, 1, 2, ... when it is given no positions."""
-        texts = self.texts()
-        counted, default = self.run(texts, positions=torch.arange(texts.shape[1])[None]), self.run(texts)
-        return bool(torch.allclose(counted.stages[-1].vectors, default.stages[-1].vectors, rtol=1e-4, atol=1e-4))
+                # It counts 0, 1, 2, ... when it is given none.
+                texts = self.texts()
+                counted, default = self.run(texts, positions=torch.arange(texts.shape[1])[None]), self.run(texts)
+                last, usual = counted.stages[-1].vectors, default.stages[-1].vectors
+                self.takes_positions = torch.allclose(last, usual, rtol=1e-4, atol=1e-4)
 
     def call(
         self,
@@ -289,7 +287,7 @@ class TransformersSubject(Subject):
             raise RequestError(f"{type(self.model).__name__} returns no vectors of tokens.")
         return output, next((made[name] for name in CACHES if name in made), None) if keep_cache else None
 
-    def run_padded(self, texts: Tensor, real: Tensor | None, changed: Tensor | None = None) -> Run:
+    def run_padded(self, texts: Tensor, real: Tensor | None, changed: Tensor | None = None) -> RecordedRun:
         """Run the model on texts with [PAD]. The texts of an encoder-decoder go to its encoder.
 
         Returns only the output of an encoder-decoder: the tokens of its encoder and its decoder are not the same.
@@ -298,7 +296,7 @@ class TransformersSubject(Subject):
             return super().run_padded(texts, real, changed)
         source = texts if changed is None else self.change_ids(texts, changed)
         decoder_texts = self.texts(1, self.length - 2).expand(len(texts), -1)
-        return Run(self.run(decoder_texts, real, source=source).stages[-1:])
+        return RecordedRun(self.run(decoder_texts, real, source=source).stages[-1:])
 
 
 @contextmanager

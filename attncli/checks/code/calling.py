@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Projections, Result
 from attncli.attention.mistakes.steps import keep
-from attncli.base.errors import RequestError
 from attncli.checks.code.names import Roles
 from attncli.checks.code.subject import PAST, Call, Returned
 from attncli.checks.code.weights import WeightLayout
@@ -93,7 +92,7 @@ def select_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
 # --- layouts and masks ------------------------------------------------------------------------------------
 
 
-class Layout(NamedTuple):
+class ArrayLayout(NamedTuple):
     """The order of an array's dimensions. put: from our layout to this one; take: back. batch, heads: it has them.
 
     columns: tokens are columns, and so are the queries of masks and weights. one_query: each text has one query.
@@ -117,33 +116,27 @@ def turn(x: Tensor) -> Tensor:
 
 # Ours is [batch, token, d_model] with projections, [batch, head, token, d] without.
 PROJECTED = (
-    Layout("batch token d_model", lambda x: x, lambda x: x, heads=False),
-    Layout(
+    ArrayLayout("batch token d_model", lambda x: x, lambda x: x, heads=False),
+    ArrayLayout(
         "batch d_model", lambda x: x, lambda x: x[:, None], heads=False, one_query=True, put_query=lambda x: x[:, 0]
     ),
-    Layout("batch 1 d_model", lambda x: x, lambda x: x, heads=False, one_query=True),
-    Layout("token batch d_model", lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1), heads=False),
-    Layout("token d_model", lambda x: x[0], lambda x: x[None], batch=False, heads=False),
-    Layout("batch d_model token", turn, turn, heads=False, columns=True),
-    Layout("d_model token", lambda x: turn(x[0]), lambda x: turn(x)[None], batch=False, heads=False, columns=True),
+    ArrayLayout("batch 1 d_model", lambda x: x, lambda x: x, heads=False, one_query=True),
+    ArrayLayout("token batch d_model", lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1), heads=False),
+    ArrayLayout("token d_model", lambda x: x[0], lambda x: x[None], batch=False, heads=False),
+    ArrayLayout("batch d_model token", turn, turn, heads=False, columns=True),
+    ArrayLayout("d_model token", lambda x: turn(x[0]), lambda x: turn(x)[None], batch=False, heads=False, columns=True),
 )
 BY_HEADS = (
-    Layout("batch head token d", lambda x: x, lambda x: x),
-    Layout("batch token head d", lambda x: x.transpose(1, 2), lambda x: x.transpose(1, 2)),
-    Layout("batch token d", lambda x: x[:, 0], lambda x: x[:, None], heads=False),
-    Layout("head token d", lambda x: x[0], lambda x: x[None], batch=False),
-    Layout("token d", lambda x: x[0, 0], lambda x: x[None, None], batch=False, heads=False),
-    Layout("batch head d token", turn, turn, columns=True),
-    Layout("d token", lambda x: turn(x[0, 0]), lambda x: turn(x)[None, None], batch=False, heads=False, columns=True),
+    ArrayLayout("batch head token d", lambda x: x, lambda x: x),
+    ArrayLayout("batch token head d", lambda x: x.transpose(1, 2), lambda x: x.transpose(1, 2)),
+    ArrayLayout("batch token d", lambda x: x[:, 0], lambda x: x[:, None], heads=False),
+    ArrayLayout("head token d", lambda x: x[0], lambda x: x[None], batch=False),
+    ArrayLayout("token d", lambda x: x[0, 0], lambda x: x[None, None], batch=False, heads=False),
+    ArrayLayout("batch head d token", turn, turn, columns=True),
+    ArrayLayout(
+        "d token", lambda x: turn(x[0, 0]), lambda x: turn(x)[None, None], batch=False, heads=False, columns=True
+    ),
 )
-
-
-def layouts_named(known: Sequence[Layout], wanted: str | None) -> list[Layout]:
-    """Return all of these, or the one with this name. Raises RequestError if there is none."""
-    layouts = [layout for layout in known if wanted in (None, layout.name)]
-    if not layouts:
-        raise RequestError(f"--layout {wanted!r} is none of: {', '.join(layout.name for layout in known)}")
-    return layouts
 
 
 class Encoding(NamedTuple):
@@ -242,11 +235,11 @@ def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
 # --- calls ------------------------------------------------------------------------------------------------
 
 
-class Form(NamedTuple):
+class CallForm(NamedTuple):
     """The roles of the parameters, the layout of the arrays, and the encodings of masks, by role."""
 
     roles: Roles
-    layout: Layout
+    layout: ArrayLayout
     encodings: dict[str, Encoding] = {}  # noqa: RUF012  (never changed)
 
     def can_express(self, inputs: Inputs) -> bool:
@@ -343,7 +336,7 @@ class Trial:
     dtype: of the inputs and weights. precision: in which the subject computes, if that is coarser.
     """
 
-    form: Form
+    form: CallForm
     reading: WeightLayout | None
     inputs: Inputs
     returned: Returned
@@ -456,12 +449,6 @@ def padded_queries(inputs: Inputs) -> Tensor:
     padding, (texts, queries) = inputs.seen.padding, (inputs.query.shape[0], inputs.query.shape[-2])
     known = padding is not None and queries == padding.shape[-1]
     return ~padding if padding is not None and known else torch.zeros(texts, queries, dtype=torch.bool)
-
-
-def unread_queries(inputs: Inputs, ours: Result) -> Tensor:
-    """Return the queries that are [PAD] or may see nothing, bool `[batch, query]`."""
-    padded = padded_queries(inputs)
-    return padded if ours.nowhere is None else padded | ours.nowhere.any(1)
 
 
 def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None, ignored: Tensor | None = None) -> float:

@@ -14,9 +14,9 @@ from attncli.base.choices import check_instance, check_optional_text
 from attncli.base.errors import RequestError
 from attncli.checks.code.calling import BY_HEADS, Trial, describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination
-from attncli.checks.code.fitting import Attention, Fit, definitions, diagnose, runs_once
-from attncli.checks.code.names import MASKS, NeedsAdapterError, Options, Sizes, adapter, role_of
-from attncli.checks.code.result import Check, Result, diagnosis_of
+from attncli.checks.code.fitting import FilledSubject, Fit, definitions, diagnose, runs_once
+from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, Options, adapter, role_of
+from attncli.checks.code.result import Finding, Result, diagnosis_of
 from attncli.checks.code.subject import Subject, is_number, is_variadic
 from attncli.checks.code.transplant import RealLayers, check_with_layer
 from attncli.checks.machine import one_thread
@@ -58,7 +58,7 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
 
 
 def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> Result:
-    attention = Attention(subject, options, Sizes())
+    attention = FilledSubject(subject, options, ModuleSizes())
     tried = attention.trials()
     random = is_random(attention, tried[0][0])
     if random:
@@ -69,10 +69,10 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
     examination = Examination(attention, fit, options.nowhere)
     checks = [*examination.checks(), *check_name(subject, examination)]
     note = "it draws something anew each time, in eval too"
-    checks.append(Check("the same twice", False, note=note) if random else examination.check_twice())
+    checks.append(Finding("the same twice", False, note=note) if random else examination.check_twice())
     implied = attention.implied(fit.reading)
     if implied:
-        checks.append(Check("its weights", False, note="there is no W_V"))
+        checks.append(Finding("its weights", False, note="there is no W_V"))
     smallest = examination.smallest() if any(check.holds is False for check in checks) else ""
     checks += check_one_head(examination)  # after which the subject has one head
     maps = None
@@ -99,7 +99,7 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
     )
 
 
-def check_name(subject: Subject, examination: Examination) -> list[Check]:
+def check_name(subject: Subject, examination: Examination) -> list[Finding]:
     """Check that code with causal in its name hides the future, unless a flag or a mask decides that."""
     nodes = definitions("".join(linecache.getlines(subject.file)))
     names = [subject.name]
@@ -109,10 +109,10 @@ def check_name(subject: Subject, examination: Examination) -> list[Check]:
     named = re.search("causal|masked_?self", " ".join(names), re.IGNORECASE)
     if named is None or examination.roles.has("causal", "mask"):
         return []
-    return [Check("hides the future, as its name says", examination.causal)]
+    return [Finding("hides the future, as its name says", examination.causal)]
 
 
-def is_never_given(parameter: Parameter, attention: Attention, fit: Fit) -> bool:
+def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit) -> bool:
     """Return whether no trial gives this parameter. Dropout, and the size of a window or softcap, do not count."""
     role = dict(attention.roles.places).get(parameter.name)
     if role is not None:
@@ -122,7 +122,7 @@ def is_never_given(parameter: Parameter, attention: Attention, fit: Fit) -> bool
     return not is_read and not is_variadic(parameter)
 
 
-def is_random(attention: Attention, trial: Trial) -> bool:
+def is_random(attention: FilledSubject, trial: Trial) -> bool:
     """Return whether the subject gives something else each time. Raises RequestError if it runs only once."""
     first = trial.returned
     second = attention.run(trial.form, trial.reading, trial.inputs, trial.dtype).returned
@@ -132,19 +132,19 @@ def is_random(attention: Attention, trial: Trial) -> bool:
     return len(first.arrays) != len(second.arrays) or any(difference(one, other) != 0 for one, other in pairs)
 
 
-def check_one_head(examination: Examination) -> list[Check]:
+def check_one_head(examination: Examination) -> list[Finding]:
     """Examine a class with one head, if its constructor takes a number of heads."""
     subject, name = examination.attention.subject, "one head"
     if not any(role_of(one.name) == "heads" for one in subject.constructor):
         return []
     try:
-        attention = Attention(subject, examination.attention.options, Sizes(heads=1, key_heads=1))
+        attention = FilledSubject(subject, examination.attention.options, ModuleSizes(heads=1, key_heads=1))
         attention.dropout = examination.attention.dropout
         tried, fit = attention.trials(), examination.fit
         # Where nothing explains several heads, one head needs no search.
         fit = attention.fit(tried) if fit.known else replace(fit, reading=tried[0][0].reading)
     except RequestError as error:
-        return [Check(name, None, note=f"it can't be made so: {error}")]
+        return [Finding(name, None, note=f"it can't be made so: {error}")]
     formula = fit.formula if fit.known else examination.fit.formula
     other = Examination(attention, replace(examination.fit, reading=fit.reading, formula=formula), examination.nowhere)
     check = other.compare(name, other.draw())
@@ -152,7 +152,7 @@ def check_one_head(examination: Examination) -> list[Check]:
     return [check]
 
 
-def describe_conventions(fit: Fit, checks: Sequence[Check]) -> list[str]:
+def describe_conventions(fit: Fit, checks: Sequence[Finding]) -> list[str]:
     """Describe how it is called, and where it is right in another way than the formula here."""
     layout = fit.form.layout
     lines = [*fit.conventions, f"arrays are [{', '.join(layout.name.split())}]"]
@@ -163,7 +163,7 @@ def describe_conventions(fit: Fit, checks: Sequence[Check]) -> list[str]:
     return [*lines, *(f"{NOWHERE}: {note} (--nowhere zero makes that wrong)" for note in notes)]
 
 
-def find_hint(attention: Attention, unmasked: Fit, fit: Fit, is_named: bool) -> str:
+def find_hint(attention: FilledSubject, unmasked: Fit, fit: Fit, is_named: bool) -> str:
     """Return the option with which it may be right: other meanings of its mask, or arrays of fewer dimensions."""
     if unmasked.known and not unmasked.mistakes:
         return "" if fit.known or is_named else "its mask is not understood: --mask-means says what it means"

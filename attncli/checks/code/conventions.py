@@ -41,7 +41,7 @@ FEW = 3  # ways of making each of two mistakes
 MASK_STEPS = {"seen", "allow", "padding", "hide", "forbid"}  # they matter only under a mask
 
 
-class Part(NamedTuple):
+class FormulaPart(NamedTuple):
     """A part that the formula lacks, in one of several ways. needed: the attention always has it.
 
     mistakes: those that are made with this part.
@@ -64,7 +64,7 @@ def is_ordered(conventions: Sequence[str]) -> bool:
     return any(re.match("causal|rotary|ALiBi|a window", name) for name in conventions)
 
 
-def bases(parts: Sequence[Part]) -> Iterator[tuple[tuple[str, ...], Formula]]:
+def bases(parts: Sequence[FormulaPart]) -> Iterator[tuple[tuple[str, ...], Formula]]:
     """Yield the formula under all conventions, with their names, the fewest first."""
     groups = [*(part.ways if part.needed else {**part.ways, "": {}} for part in parts), HIDING, HEADS]
     for names in sorted(product(*groups), key=lambda names: sum(name != "" for name in names[-2:])):
@@ -75,7 +75,7 @@ def bases(parts: Sequence[Part]) -> Iterator[tuple[tuple[str, ...], Formula]]:
             yield tuple(name for name in names if name), made
 
 
-def candidates(trials: Sequence[Trial], parts: Sequence[Part]) -> Iterator[Candidate]:
+def candidates(trials: Sequence[Trial], parts: Sequence[FormulaPart]) -> Iterator[Candidate]:
     """Yield one mistake, then two, with the conventions, the formula with both, and the formula without mistakes."""
     for part in parts:
         others = list(bases([one for one in parts if one is not part]))
@@ -127,7 +127,7 @@ def nearest_temperature(trial: Trial, base: Formula) -> float:
 # --- parts that the source, a weight or an argument tells of ------------------------------------------------
 
 
-def rotary_part(source: str) -> Part:
+def rotary_part(source: str) -> FormulaPart:
     """Rotary positions in both orders of pairs, with the bases that the source names."""
     rates = [1e4, *(base for base in (5e5, 1e6) if re.search(f"{base:.0f}|{base:_.0f}|{base:g}", source))]
     orders = {"pairs half a head apart": False, "pairs side by side": True}
@@ -157,7 +157,7 @@ def rotary_part(source: str) -> Part:
         "turn",
         tuple(turn_values(way["place"]) for way in ways.values()),
     )
-    return Part(ways, mistakes=(pairs, values))
+    return FormulaPart(ways, mistakes=(pairs, values))
 
 
 def rotate(x: Tensor, first: int, interleaved: bool, base: float = 1e4) -> Tensor:
@@ -178,7 +178,7 @@ def rotate_mixed(x: Tensor, first: int, interleaved: bool) -> Tensor:
     return x * cos + other * sin
 
 
-def alibi_part() -> Part:
+def alibi_part() -> FormulaPart:
     wrong = Mistake(
         "ALiBi slopes",
         "with the slopes of ALiBi in another order, or with another sign",
@@ -187,7 +187,7 @@ def alibi_part() -> Part:
         "add",
         tuple({"add": partial(add_slopes, sign=s, reverse=r)} for s, r in ((1.0, False), (-1.0, True), (1.0, True))),
     )
-    return Part({"ALiBi: a slope times the distance": {"add": add_slopes}}, mistakes=(wrong,))
+    return FormulaPart({"ALiBi: a slope times the distance": {"add": add_slopes}}, mistakes=(wrong,))
 
 
 def add_slopes(scores: Tensor, sign: float = -1.0, reverse: bool = False) -> Tensor:
@@ -198,7 +198,7 @@ def add_slopes(scores: Tensor, sign: float = -1.0, reverse: bool = False) -> Ten
     return scores + sign * (slopes.flip(0) if reverse else slopes)[:, None, None] * distance
 
 
-def softcap_part(cap: float) -> Part:
+def softcap_part(cap: float) -> FormulaPart:
     cap_scores = partial(capped, cap=cap)
     late = Mistake(
         "softcap after the mask",
@@ -208,7 +208,7 @@ def softcap_part(cap: float) -> Part:
         "cap",
         ({"add": cap_scores, "hide": lambda scores, mask: scores.masked_fill(~mask, -cap), "forbid": keep},),
     )
-    return Part({f"scores capped at {cap:g}": {"add": cap_scores}}, mistakes=(late,))
+    return FormulaPart({f"scores capped at {cap:g}": {"add": cap_scores}}, mistakes=(late,))
 
 
 def capped(scores: Tensor, cap: float) -> Tensor:
@@ -216,7 +216,7 @@ def capped(scores: Tensor, cap: float) -> Tensor:
     return cap * torch.tanh(scores / cap)
 
 
-def sinks_part(sinks: Tensor) -> Part:
+def sinks_part(sinks: Tensor) -> FormulaPart:
     forgotten = Mistake(
         "sinks left out",
         "without its sinks in the sum of softmax",
@@ -225,7 +225,7 @@ def sinks_part(sinks: Tensor) -> Part:
         "normalise",
         ({"normalise": RIGHT.normalise},),
     )
-    return Part({"each head has a sink": {"normalise": partial(with_sinks, sinks=sinks)}}, True, (forgotten,))
+    return FormulaPart({"each head has a sink": {"normalise": partial(with_sinks, sinks=sinks)}}, True, (forgotten,))
 
 
 def with_sinks(scores: Tensor, sizes: Sizes, sinks: Tensor) -> Tensor:
@@ -234,11 +234,11 @@ def with_sinks(scores: Tensor, sizes: Sizes, sinks: Tensor) -> Tensor:
     return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
 
 
-def norms_part(query: Tensor, key: Tensor) -> Part:
+def norms_part(query: Tensor, key: Tensor) -> FormulaPart:
     """RMS norms of the queries and keys of each head, with the usual epsilons."""
     epsilons = (1e-6, 1e-5, torch.finfo(torch.float32).eps, torch.finfo(torch.float64).eps)
     names = {f"queries and keys normalised, epsilon {epsilon:g}": epsilon for epsilon in epsilons}
-    return Part(
+    return FormulaPart(
         {name: {"norm": partial(rms_norm, weights=(query, key), epsilon=epsilon)} for name, epsilon in names.items()},
         needed=True,
     )
@@ -251,7 +251,7 @@ def rms_norm(query: Tensor, key: Tensor, weights: tuple[Tensor, Tensor], epsilon
     return query, key
 
 
-def additive_part(vector: Tensor) -> Part:
+def additive_part(vector: Tensor) -> FormulaPart:
     linear = Mistake(
         "tanh left out",
         "whose additive scores have no tanh around the sum of query and key, so that the query changes no weight",
@@ -261,7 +261,7 @@ def additive_part(vector: Tensor) -> Part:
         ({"score": partial(additive_scores, vector=vector, between=torch.nn.Identity()), "scale": keep_scores},),
     )
     right: Change = {"score": partial(additive_scores, vector=vector), "scale": keep_scores}
-    return Part({"additive scores": right}, True, (linear,))
+    return FormulaPart({"additive scores": right}, True, (linear,))
 
 
 def additive_scores(
@@ -271,7 +271,7 @@ def additive_scores(
     return between(query[..., :, None, :] + key[..., None, :, :]) @ vector.to(query)
 
 
-def window_parts(window: int) -> list[Part]:
+def window_parts(window: int) -> list[FormulaPart]:
     """A window of so many tokens, as causal models count it (the query's own among them), or to each side."""
 
     def band(before: int, after: int) -> Change:
@@ -287,11 +287,11 @@ def window_parts(window: int) -> list[Part]:
         f"a window of {size} tokens to each side": band(size, size) for size in dict.fromkeys((window, window // 2))
     }
     return [
-        Part(
+        FormulaPart(
             {f"causal, with a window of {window} tokens": band(window - 1, 0)},
             mistakes=off_by_one(own, band(window, 0), band(window - 2, 0)),
         ),
-        Part(both_sides, mistakes=off_by_one(each, band(window + 1, window + 1), band(window - 1, window - 1))),
+        FormulaPart(both_sides, mistakes=off_by_one(each, band(window + 1, window + 1), band(window - 1, window - 1))),
     ]
 
 

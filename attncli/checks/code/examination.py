@@ -11,10 +11,10 @@ from torch import Tensor
 from attncli.attention.masks import causal_mask
 from attncli.attention.mistakes import Inputs, Masks
 from attncli.checks.code import calling
-from attncli.checks.code.calling import VECTORS, Form, Trial, difference
+from attncli.checks.code.calling import VECTORS, CallForm, Trial, difference
 from attncli.checks.code.conventions import is_causal, is_ordered
-from attncli.checks.code.fitting import Attention, Fit, describe_failure
-from attncli.checks.code.result import Check
+from attncli.checks.code.fitting import FilledSubject, Fit, describe_failure
+from attncli.checks.code.result import Finding
 from attncli.checks.code.subject import Call
 
 LARGE = 60.0  # inputs so many times larger give scores of which exp overflows in float64
@@ -31,7 +31,7 @@ SHOWN = 6  # numbers of a small input
 class Examination:
     """The examination of an attention, with all trials that a diagnosis has to explain."""
 
-    def __init__(self, attention: Attention, fit: Fit, nowhere: str) -> None:
+    def __init__(self, attention: FilledSubject, fit: Fit, nowhere: str) -> None:
         self.attention, self.fit, self.nowhere = attention, fit, nowhere
         self.trials: list[Trial] = []
         encodings = product(*fit.accepted.values())
@@ -39,14 +39,19 @@ class Examination:
         self.causal, self.ordered = is_causal(fit.conventions), is_ordered(fit.conventions)
         self.roles = attention.roles
 
-    def checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[Finding]:
         yield from self.check_shapes()
         yield from self.check_masks()
-        yield from self.check_precisions()
+        if self.fit.dtype == "float64":
+            yield self.compare("float32", self.draw(seed=8), "float32")
+        for dtype in HALVES:
+            yield self.check_half(dtype, dtype, self.draw(seed=9))
+            if self.fit.accepted:
+                yield self.check_half(f"{dtype}, masked", dtype, self.masked_somehow(self.draw(seed=9)))
         yield self.check_gradients()
         yield from self.check_laws()
         yield self.check_weights()
-        yield Check("inputs are not changed", not any(trial.returned.changed for trial in self.trials))
+        yield Finding("inputs are not changed", not any(trial.returned.changed for trial in self.trials))
 
     # --- inputs and trials --------------------------------------------------------------------------------
 
@@ -71,44 +76,46 @@ class Examination:
         mask = calling.random_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
         return self.masked(inputs, mask) or self.masked(inputs, mask[:1].expand_as(mask))
 
-    def form_for(self, inputs: Inputs) -> Form | None:
+    def form_for(self, inputs: Inputs) -> CallForm | None:
         """Return the first form that can express these inputs."""
         return next((form for form in self.forms if form.can_express(inputs)), None)
 
-    def run(self, inputs: Inputs, dtype: str | None = None, form: Form | None = None, **how: Any) -> Trial:
+    def run(self, inputs: Inputs, dtype: str | None = None, form: CallForm | None = None, **how: Any) -> Trial:
         form, dtype = form or self.form_for(inputs) or self.fit.form, dtype or self.fit.dtype
         trial = self.attention.run(form, self.fit.reading, inputs, dtype, **how)
         return replace(trial, precision=self.fit.precision)
 
-    def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None) -> Check:
+    def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None) -> Finding:
         """Compare with the formula, and keep the trial."""
         if inputs is None or self.form_for(inputs) is None:
-            return Check(name, None, note=NO_SUCH_INPUT)
+            return Finding(name, None, note=NO_SUCH_INPUT)
         trial = self.run(inputs, dtype)
         self.trials.append(trial)
         return self.judge(name, trial)
 
-    def compare_unless_refused(self, name: str, trial: Trial, what: str = "it") -> Check:
+    def compare_unless_refused(self, name: str, trial: Trial, what: str = "it") -> Finding:
         """Compare with the formula. An error is no mistake."""
         if trial.returned.error is not None:
-            return Check(name, None, note=f"it does not take {what}: {trial.returned.error}")
+            return Finding(name, None, note=f"it does not take {what}: {trial.returned.error}")
         self.trials.append(trial)
         return self.judge(name, trial)
 
-    def judge(self, name: str, trial: Trial) -> Check:
+    def judge(self, name: str, trial: Trial) -> Finding:
         if trial.result is None:
-            return Check(name, False, note=describe_failure(trial.returned))
-        ours = self.fit.formula(trial.inputs)
-        gap = difference(trial.result.output, ours.output, ignored=calling.unread_queries(trial.inputs, ours))
-        return Check(name, gap <= trial.tolerance, gap)
+            return Finding(name, False, note=describe_failure(trial.returned))
+        ours, unread = self.fit.formula(trial.inputs), calling.padded_queries(trial.inputs)
+        if ours.nowhere is not None:
+            unread = unread | ours.nowhere.any(1)
+        gap = difference(trial.result.output, ours.output, ignored=unread)
+        return Finding(name, gap <= trial.tolerance, gap)
 
     # --- shapes -------------------------------------------------------------------------------------------
 
-    def check_shapes(self) -> Iterator[Check]:
+    def check_shapes(self) -> Iterator[Finding]:
         yield self.compare("self-attention", self.draw(crosses=False))
         if self.roles.crosses:
             name = "cross-attention, of other lengths"
-            other = Check(name, None, note="it takes no keys of another length")
+            other = Finding(name, None, note="it takes no keys of another length")
             yield self.compare(name, self.draw()) if self.fit.crosses else other
         yield self.compare("one text", self.draw(batch=1))
         if self.fit.reading is None:
@@ -130,10 +137,10 @@ class Examination:
         if self.roles.has("cache"):
             yield self.check_cache("steps with a cache")
 
-    def check_cache(self, name: str) -> Check:
+    def check_cache(self, name: str) -> Finding:
         """Compare three steps, each with the cache of the previous one, with one pass."""
         if self.roles.has("memory"):
-            return Check(name, None, note="its cache may be that of a memory")
+            return Finding(name, None, note="its cache may be that of a memory")
         inputs = self.draw(crosses=False, seed=16)
         tokens = inputs.query.shape[-2]
         ends = (0, tokens - 3, tokens - 1, tokens)
@@ -150,16 +157,16 @@ class Examination:
             returned = self.attention.subject.call(call._replace(earlier=tuple(calls)))
             result = Trial(form, self.fit.reading, now, returned, self.fit.dtype).result
             if result is None:
-                return Check(name, False if step else None, note=f"step {step + 1}: {describe_failure(returned)}")
+                return Finding(name, False if step else None, note=f"step {step + 1}: {describe_failure(returned)}")
             outputs.append(result.output)
             calls.append(call)
         gap = difference(torch.cat(outputs, dim=-2), self.fit.formula(with_pairs(inputs, allowed)).output)
         tolerance = Trial(form, self.fit.reading, inputs, returned, self.fit.dtype, self.fit.precision).tolerance
-        return Check(name, gap <= tolerance, gap)
+        return Finding(name, gap <= tolerance, gap)
 
     # --- masks --------------------------------------------------------------------------------------------
 
-    def check_masks(self) -> Iterator[Check]:
+    def check_masks(self) -> Iterator[Finding]:
         if not self.fit.accepted:
             return
         inputs, cross = self.draw(crosses=False), self.draw()
@@ -182,7 +189,7 @@ class Examination:
             yield self.compare("both masks together", next((one for one in both if self.form_for(one)), None))
         yield self.check_nowhere(NOWHERE)
 
-    def check_first_mask(self, name: str, inputs: Inputs) -> Check:
+    def check_first_mask(self, name: str, inputs: Inputs) -> Finding:
         """Check that code which takes a mask for each text does not apply the first one to all of them."""
         first = inputs._replace(seen=Masks(pairs=inputs.seen.pairs[:1])) if inputs.seen.pairs is not None else inputs
         for shape, known in product(calling.OF_TEXTS, self.fit.accepted.get("mask", ())[:1]):
@@ -190,10 +197,10 @@ class Examination:
             if inputs.query.shape[0] > 1 and form.can_express(inputs):
                 trial = replace(self.run(inputs, form=form), inputs=first)
                 if trial.result is not None and trial.fits(self.fit.formula, padded=False):
-                    return Check(name, False, note="the mask of the first text hides keys in all of them")
-        return Check(name, None, note=NO_SUCH_INPUT)
+                    return Finding(name, False, note="the mask of the first text hides keys in all of them")
+        return Finding(name, None, note=NO_SUCH_INPUT)
 
-    def check_nowhere(self, name: str) -> Check:
+    def check_nowhere(self, name: str) -> Finding:
         """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
         inputs = self.draw(seed=7)
         mask = torch.ones(inputs.query.shape[-2], inputs.key.shape[-2], dtype=torch.bool)
@@ -204,45 +211,37 @@ class Examination:
             padding[-1] = False
             made = inputs._replace(seen=Masks(padding=padding))
         if self.form_for(made) is None:
-            return Check(name, None, note="its mask can't say so")
+            return Finding(name, None, note="its mask can't say so")
         trial, ours = self.run(made), self.fit.formula(made)
         if trial.result is None:
-            return Check(name, None if self.nowhere == "any" else False, note=describe_failure(trial.returned))
+            return Finding(name, None if self.nowhere == "any" else False, note=describe_failure(trial.returned))
         assert ours.nowhere is not None
         rows = ours.nowhere if ours.output.dim() == 4 else ours.nowhere.any(1)
         is_nan = bool(trial.result.output[rows].isnan().any())
         is_zero = difference(trial.result.output[rows], ours.output[rows]) <= trial.tolerance
         note = GIVES_NAN if is_nan else GIVES_ZERO if is_zero else "it attends to what is hidden"
         if self.nowhere == "any":
-            return Check(name, True, note=note)
+            return Finding(name, True, note=note)
         self.trials.append(trial)
         gap = difference(trial.result.output, ours.output, ours.nowhere)
         allowed = {"zero-or-nan": True, "zero": not is_nan, "nan": is_nan}[self.nowhere]
-        return Check(name, gap <= trial.tolerance and allowed, gap, note)
+        return Finding(name, gap <= trial.tolerance and allowed, gap, note)
 
     # --- precisions and gradients -------------------------------------------------------------------------
 
-    def check_precisions(self) -> Iterator[Check]:
-        if self.fit.dtype == "float64":
-            yield self.compare("float32", self.draw(seed=8), "float32")
-        for dtype in HALVES:
-            yield self.check_half(dtype, dtype, self.draw(seed=9))
-            if self.fit.accepted:
-                yield self.check_half(f"{dtype}, masked", dtype, self.masked_somehow(self.draw(seed=9)))
-
-    def check_half(self, name: str, dtype: str, inputs: Inputs | None) -> Check:
+    def check_half(self, name: str, dtype: str, inputs: Inputs | None) -> Finding:
         """Check half precision, which it need not take: -1e9 for a hidden score does not exist there."""
         if inputs is None:
-            return Check(name, None, note=NO_SUCH_INPUT)
+            return Finding(name, None, note=NO_SUCH_INPUT)
         trial = self.run(inputs, dtype)
         if OVERFLOW in (trial.returned.error or ""):
             if self.nowhere != "any":
                 self.trials.append(trial)
             note = f"a number for what is hidden is too large for {dtype}"
-            return Check(name, None if self.nowhere == "any" else False, note=note)
+            return Finding(name, None if self.nowhere == "any" else False, note=note)
         return self.compare_unless_refused(name, trial)
 
-    def check_gradients(self) -> Check:
+    def check_gradients(self) -> Finding:
         """Compare the gradients of Σ output · c, with c random, for all inputs."""
         name, inputs, layout = "gradients", self.draw(seed=30), self.fit.form.layout
         given = [role for _, role in self.roles.places if role in calling.vectors_by_role(inputs)]
@@ -256,9 +255,9 @@ class Examination:
         ours = torch.autograd.grad((expected * cotangent).sum(), [by_role[role] for role in given])
         trial = self.run(inputs, cotangent=(layout.put_query or layout.put)(cotangent))
         if trial.returned.error is not None:
-            return Check(name, None, note=f"it can't be differentiated: {trial.returned.error}")
+            return Finding(name, None, note=f"it can't be differentiated: {trial.returned.error}")
         if not trial.returned.gradients:
-            return Check(name, None, note="torch can't differentiate it")
+            return Finding(name, None, note="torch can't differentiate it")
         real = [role for _, role in self.roles.places if role in given or self.fit.form.takes_numbers(role)]
         pairs = zip(real, trial.returned.gradients, strict=True)
         theirs = [
@@ -267,22 +266,22 @@ class Examination:
             if role in given
         ]
         gap = max(difference(one, other) for one, other in zip(theirs, ours, strict=True))
-        return Check(name, gap <= trial.tolerance * max(1.0, *(float(one.abs().max()) for one in ours)), gap)
+        return Finding(name, gap <= trial.tolerance * max(1.0, *(float(one.abs().max()) for one in ours)), gap)
 
     # --- laws, without the formula ------------------------------------------------------------------------
 
-    def check_laws(self) -> Iterator[Check]:
+    def check_laws(self) -> Iterator[Finding]:
         yield self.check_sums("weights sum to 1")
         name, inputs = "permuting keys with values changes nothing", self.draw(seed=21)
         if not self.roles.crosses or self.ordered:
-            yield Check(name, None, note="its keys stand in the order of its queries")
+            yield Finding(name, None, note="its keys stand in the order of its queries")
         else:
             order = random_order(inputs.key.shape[-2])
             moved = inputs._replace(key=inputs.key[..., order, :], value=inputs.value[..., order, :])
             yield self.compare_runs(name, inputs, moved)
         name, inputs = "permuting tokens permutes the output", self.draw(crosses=False, seed=22)
         if self.ordered:
-            yield Check(name, None, note="the places of its tokens matter by themselves")
+            yield Finding(name, None, note="the places of its tokens matter by themselves")
         else:
             order = random_order(inputs.key.shape[-2])
             yield self.compare_runs(name, inputs, calling.select_tokens(inputs, order), order)
@@ -299,50 +298,50 @@ class Examination:
             "appended [PAD] changes nothing", padded, calling.select_tokens(inputs, range(tokens)), slice(tokens)
         )
 
-    def check_sums(self, name: str) -> Check:
+    def check_sums(self, name: str) -> Finding:
         """Check the sums of each query's weights. Without weights, check the output for values of 1."""
         inputs = self.draw(seed=20)
         by_values = self.fit.reading is None and self.roles.has("value")
         trial = self.run(inputs._replace(value=torch.ones_like(inputs.value)) if by_values else inputs)
         if trial.result is None or not (by_values or trial.result.weights.numel()):
-            return Check(name, None, note="it gives no weights")
+            return Finding(name, None, note="it gives no weights")
         sums = trial.result.output if by_values else trial.result.weights.sum(-1)
         gap = difference(sums, torch.ones_like(sums))
-        return Check(name, gap <= trial.tolerance, gap)
+        return Finding(name, gap <= trial.tolerance, gap)
 
-    def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Check:
+    def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Finding:
         """Compare the outputs of these queries of one run with all outputs of another run."""
         if self.form_for(one) is None or self.form_for(other) is None:
-            return Check(name, None, note=NO_SUCH_INPUT if one.seen == Masks() else NO_SUCH_MASK)
+            return Finding(name, None, note=NO_SUCH_INPUT if one.seen == Masks() else NO_SUCH_MASK)
         first, second = self.run(one), self.run(other)
         if first.result is None or second.result is None:
-            return Check(name, None, note="it can't be run so")
+            return Finding(name, None, note="it can't be run so")
         gap = difference(first.result.output[..., tokens, :], second.result.output)
-        return Check(name, gap <= first.tolerance, gap)
+        return Finding(name, gap <= first.tolerance, gap)
 
     # --- other outputs ------------------------------------------------------------------------------------
 
-    def check_weights(self) -> Check:
+    def check_weights(self) -> Finding:
         """Compare the second output, if it has the shape of weights."""
         name, inputs = "the weights that it gives", self.draw(seed=11)
         trial = self.run(inputs)
         if trial.result is None or not trial.result.weights.numel():
-            return Check(name, None, note="it gives none")
+            return Finding(name, None, note="it gives none")
         ours, theirs = self.fit.formula(inputs).weights, trial.result.weights
         is_mean = theirs.shape[1] < ours.shape[1]
         gap = difference(theirs, ours.mean(1, keepdim=True) if is_mean else ours)
-        return Check(name, gap <= trial.tolerance, gap, "their mean over heads" if is_mean else "")
+        return Finding(name, gap <= trial.tolerance, gap, "their mean over heads" if is_mean else "")
 
-    def check_twice(self) -> Check:
+    def check_twice(self) -> Finding:
         """Compare the second of two calls of one instance with the first."""
         name, inputs = "the same twice", self.draw(seed=10)
         first = self.run(inputs)
         call = first.form.call(inputs, first.dtype, dropout=self.attention.dropout)
         second = replace(first, returned=self.attention.subject.call(call._replace(earlier=(call,))))
         if first.result is None or second.result is None:
-            return Check(name, None, note=describe_failure(first.returned))
+            return Finding(name, None, note=describe_failure(first.returned))
         gap = difference(first.result.output, second.result.output)
-        return Check(name, gap <= first.tolerance, gap)
+        return Finding(name, gap <= first.tolerance, gap)
 
     # --- the smallest input that shows a difference -------------------------------------------------------
 

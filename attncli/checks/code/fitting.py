@@ -20,9 +20,9 @@ from torch import Tensor
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, change_steps, with_mistakes
 from attncli.base.errors import RequestError
 from attncli.checks.code import calling, conventions, names
-from attncli.checks.code.calling import Encoding, Form, Shape, Trial
-from attncli.checks.code.conventions import MASK_STEPS, Part, bases, is_causal
-from attncli.checks.code.names import NeedsAdapterError, Options, Sizes
+from attncli.checks.code.calling import CallForm, Encoding, Shape, Trial
+from attncli.checks.code.conventions import MASK_STEPS, FormulaPart, bases, is_causal
+from attncli.checks.code.names import ModuleSizes, NeedsAdapterError, Options
 from attncli.checks.code.subject import Returned, Subject
 from attncli.checks.code.weights import WeightLayout, readings, unread_weights
 
@@ -39,7 +39,7 @@ class Fit:
     precision: of its computation when everything is float64. accepted: the encodings that it understands, by role.
     """
 
-    form: Form
+    form: CallForm
     reading: WeightLayout | None
     dtype: str
     crosses: bool
@@ -60,7 +60,7 @@ class Fit:
         return replace(self, form=form, accepted={**self.accepted, role: tuple(accepted)}, **changes)
 
 
-class Attention:
+class FilledSubject:
     """A subject that is made and filled with random weights.
 
     parts: what it has that the formula lacks. others: what it has besides, such as weights that nothing reads.
@@ -69,7 +69,7 @@ class Attention:
     Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
     """
 
-    def __init__(self, subject: Subject, options: Options, sizes: Sizes) -> None:
+    def __init__(self, subject: Subject, options: Options, sizes: ModuleSizes) -> None:
         self.subject, self.options = subject, options
         self.dropout, self.precision = True, "float64"
         self.roles = names.roles_of(subject.parameters, options.map)
@@ -93,7 +93,7 @@ class Attention:
                 )
         self.parts, self.others = self.find_parts(numbers)
 
-    def settle(self, sizes: Sizes) -> None:
+    def settle(self, sizes: ModuleSizes) -> None:
         """Call a module once if its first call makes its weights."""
         shapes = [weight.shape for weight in self.subject.weights.values()]
         if self.subject.kind == "function" or (shapes and all(shape and 0 not in shape for shape in shapes)):
@@ -101,10 +101,10 @@ class Attention:
         for crosses in (True, False):
             inputs = calling.draw(Shape(heads=1, d_k=sizes.d_model, d_v=sizes.d_model), None, self.roles, crosses)
             inputs = Inputs(inputs.query[:, 0], inputs.key[:, 0], inputs.value[:, 0], 1)
-            form = Form(self.roles if crosses else self.roles.without_memory(), calling.PROJECTED[0])
+            form = CallForm(self.roles if crosses else self.roles.without_memory(), calling.PROJECTED[0])
             self.subject.settle(form.call(inputs, "float32"))
 
-    def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[Part], list[str]]:
+    def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[FormulaPart], list[str]]:
         """Return the parts that source, weights and numbers tell of, and what else it has that the formula lacks."""
         source, first = evidence(self.subject), self.readings[0]
         parts, unknown = [], []
@@ -130,7 +130,7 @@ class Attention:
             parts.append(conventions.norms_part(self.weights[norms["q"]], self.weights[norms["k"]]))
         return parts, [*unknown, *(name for name in others if name not in (*sinks, *norms.values()))]
 
-    def draw(self, form: Form, reading: WeightLayout | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
+    def draw(self, form: CallForm, reading: WeightLayout | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
         """Draw inputs of these sizes, as far as the layout has dimensions for them."""
         shape = Shape(**sizes)
         shape = shape if form.layout.batch else shape._replace(batch=1)
@@ -140,18 +140,23 @@ class Attention:
             shape = shape._replace(heads=reading.heads)
         return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
 
-    def run(self, form: Form, reading: WeightLayout | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
+    def run(self, form: CallForm, reading: WeightLayout | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
         returned = self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
         return Trial(form, reading, inputs, returned, dtype, self.precision)
 
     # --- without masks ------------------------------------------------------------------------------------
 
-    def forms(self, layout: str | None) -> Iterator[Form]:
-        layouts = calling.layouts_named(calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED, layout)
-        yield from (Form(roles, layout) for roles in (self.roles, self.roles.without_memory()) for layout in layouts)
+    def forms(self, layout: str | None) -> Iterator[CallForm]:
+        known_layouts = calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED
+        layouts = [one for one in known_layouts if layout in (None, one.name)]
+        if not layouts:
+            raise RequestError(f"--layout {layout!r} is none of: {', '.join(one.name for one in known_layouts)}")
+        yield from (
+            CallForm(roles, layout) for roles in (self.roles, self.roles.without_memory()) for layout in layouts
+        )
         for role in self.roles.needed:
             for known, encoding in product(layouts, calling.encodings(role, self.options.means)):
-                yield Form(self.roles, known, {role: encoding})
+                yield CallForm(self.roles, known, {role: encoding})
 
     def trials(self, layout: str | None = None) -> list[list[Trial]]:
         """Return trials with two inputs for each form and reading whose output has the right shape.
@@ -180,7 +185,7 @@ class Attention:
             raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
         return found
 
-    def is_readable(self, form: Form, reading: WeightLayout | None) -> bool:
+    def is_readable(self, form: CallForm, reading: WeightLayout | None) -> bool:
         """Return whether keys can be made of the queries' vectors, if there are no others."""
         by = reading and reading.read(self.weights)
         return by is None or form.roles.crosses or by.query.weight.shape[1] == by.key.weight.shape[1]
@@ -309,7 +314,7 @@ def describe_failure(returned: Returned) -> str:
     return f"{problem}: {returned.describe()}"
 
 
-def makes_needless(trial: Trial, form: Form, reading: WeightLayout | None) -> bool:
+def makes_needless(trial: Trial, form: CallForm, reading: WeightLayout | None) -> bool:
     """Return whether this form need not be tried: code that takes heads is not tried without them."""
     layout, other = trial.form.layout, form.layout
     has_more = reading is None and layout.batch + layout.heads > other.batch + other.heads

@@ -175,7 +175,7 @@ def adapter(subject: Subject) -> str:
     passed = arguments(subject.parameters, CALL_ROLES, {role: role for role in given})
     if is_function:
         return f"def adapter({head}):\n    # arrays are [batch, head, token, d]\n    return {subject.name}({passed})"
-    values = {**Sizes().by_role(), "dropout": 0.0, "d_model": "d_model", "heads": "heads"}
+    values = {**ModuleSizes().by_role(), "dropout": 0.0, "d_model": "d_model", "heads": "heads"}
     made = arguments(subject.constructor, ROLES, values)
     return (
         f"class Adapter({subject.name}):\n    def __init__(self, d_model, heads): super().__init__({made})\n"
@@ -186,7 +186,7 @@ def adapter(subject: Subject) -> str:
 # --- constructors -----------------------------------------------------------------------------------------
 
 
-class Sizes(NamedTuple):
+class ModuleSizes(NamedTuple):
     """The sizes of a module that is made, all different, so that its parts can be told apart."""
 
     d_model: int = 32
@@ -200,7 +200,7 @@ class Sizes(NamedTuple):
         return {**self._asdict(), "head_dim": self.d_model // self.heads, "dropout": 0.1, "index": 0, "bias": True}
 
 
-def arguments_for(subject: Subject, sizes: Sizes, given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_for(subject: Subject, sizes: ModuleSizes, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments for the constructor: the given ones, the required ones, and the number of heads.
 
     Raises NeedsAdapterError if the role of a required one is unknown.

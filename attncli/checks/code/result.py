@@ -16,7 +16,7 @@ FEW = 3  # checks that a verdict names
 LONGEST = 100  # characters of a line that is shown
 
 
-class Check(NamedTuple):
+class Finding(NamedTuple):
     """A check. holds: None if it could not be made; `note` explains why. difference: the largest absolute one."""
 
     name: str
@@ -53,7 +53,7 @@ class Result:
     """
 
     name: str
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
     conventions: tuple[str, ...] = ()
     diagnosis: tuple[Diagnosis, ...] = ()
     smallest: str = ""

@@ -124,7 +124,8 @@ class Subject:
         if self.kind == "class":
             with self.their_settings(), torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
-                self.instance = construct(self.thing, {name: as_config(value) for name, value in arguments.items()})
+                configs = {name: Config(value) for name, value in arguments.items() if isinstance(value, dict)}
+                self.instance = construct(self.thing, {**arguments, **configs})
         self.set_instance(self.instance)
 
     def set_instance(self, instance: Any) -> None:
@@ -250,10 +251,6 @@ class Config(dict[str, Any]):
         if name not in self:
             raise AttributeError(f"the config has no {name}: --give config.{name}=VALUE")
         return self[name]
-
-
-def as_config(value: Any) -> Any:
-    return Config(value) if isinstance(value, dict) else value
 
 
 def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -453,37 +450,28 @@ def open_code(what: str) -> Any:
 
     Raises RequestError if there is no such file or name, or it can't be run.
     """
-    place, name = split_name(what)
+    place, colon, name = what.rpartition(":")
+    if not colon or "/" in name or os.sep in name:  # C:\file.py names no function
+        place, name = what, ""
     is_module = not place.endswith(".py") and all(part.isidentifier() for part in place.split("."))
     module = import_module(place) if is_module else run_file(place)
-    name = name or only_name(module, place)
+    names = [name] if name else own_names(module)
+    if not names:
+        raise RequestError(f"{shorten_start(place)} has no functions and classes of its own: {USAGE}")
+    if len(names) > 1:
+        short, others = shorten_start(place), shorten(", ".join(names[1:]), LISTED)
+        raise RequestError(f"{short} has {len(names)} functions and classes: {short}:{names[0]}, or {others}?")
+    [name] = names
     thing: Any = module
     for part in name.split("."):
         with running(f"{place}:{name}", module.__file__ or ""):
             thing = getattr(thing, part, MISSING)
         if thing is MISSING:
-            names = shorten(", ".join(own_names(module)) or "no function and no class of its own", LISTED)
-            raise RequestError(f"{shorten_start(place)} has no {quoted(name)}: it has {names}")
+            others = shorten(", ".join(own_names(module)) or "no function and no class of its own", LISTED)
+            raise RequestError(f"{shorten_start(place)} has no {quoted(name)}: it has {others}")
     if not callable(thing):
         raise RequestError(f"{shorten_start(what)} is no function, class or module, but of type {type(thing).__name__}")
     return thing
-
-
-def split_name(what: str) -> tuple[str, str]:
-    """Split "file.py:Name" into ("file.py", "Name"). The name may be ""."""
-    place, colon, name = what.rpartition(":")
-    has_name = colon and "/" not in name and os.sep not in name  # C:\file.py has none
-    return (place, name) if has_name else (what, "")
-
-
-def only_name(module: types.ModuleType, place: str) -> str:
-    names, place = own_names(module), shorten_start(place)
-    if not names:
-        raise RequestError(f"{place} has no functions and classes of its own: {USAGE}")
-    if len(names) > 1:
-        others = shorten(", ".join(names[1:]), LISTED)
-        raise RequestError(f"{place} has {len(names)} functions and classes: {place}:{names[0]}, or {others}?")
-    return names[0]
 
 
 def own_names(module: types.ModuleType) -> list[str]:

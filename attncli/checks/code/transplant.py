@@ -6,16 +6,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attncli.attention.mistakes import Inputs, Linear, Projections
 from attncli.attention.mistakes.formula import share, split
 from attncli.base.errors import RequestError
 from attncli.checks.code.calling import difference
 from attncli.checks.code.conventions import is_causal
-from attncli.checks.code.fitting import Attention, Fit, describe_failure
-from attncli.checks.code.names import Sizes
-from attncli.checks.code.result import Check
+from attncli.checks.code.fitting import FilledSubject, Fit, describe_failure
+from attncli.checks.code.names import ModuleSizes
+from attncli.checks.code.result import Finding
 from attncli.checks.code.weights import WeightLayout
 from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import TOLERANCES
@@ -58,11 +58,14 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
     [taken] = model.take([tokens], Request([layer], mask=mask), [tap])
     [one] = model.take([tokens], Request([layer], [head], mask))
     attention = tap.attention(layer)
-    linears = (attention.query, attention.key, attention.value, attention.output)
+    linears = [
+        Linear(one.weight.detach().double(), None if one.bias is None else one.bias.detach().double())
+        for one in (attention.query, attention.key, attention.value, attention.output)
+    ]
     return RealLayer(
         layer,
         tap.inputs[layer].reshape(-1, model.config.hidden_size).double(),
-        Projections(*map(as_double, linears)),
+        Projections(*linears),
         model.config.heads,
         taken.weights[0].double(),
         tap.made[layer].double(),
@@ -71,11 +74,7 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
     )
 
 
-def as_double(linear: nn.Linear) -> Linear:
-    return Linear(linear.weight.detach().double(), None if linear.bias is None else linear.bias.detach().double())
-
-
-def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tuple[list[Check], dict[str, Any]]:
+def check_with_layer(attention: FilledSubject, fit: Fit, layers: RealLayers) -> tuple[list[Finding], dict[str, Any]]:
     """Compare the output, and the maps of all heads if they can be seen. The attention is made anew.
 
     Returns the checks, and the data of one head's own map ("ours") and of the one that the subject gives ("theirs").
@@ -89,13 +88,13 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
     try:
         attention, reading, inputs = put_in(attention, fit, layer)
     except RequestError as error:
-        return [Check(name, None, note=str(error)) for name in (output_name, maps_name)], maps
+        return [Finding(name, None, note=str(error)) for name in (output_name, maps_name)], maps
     run = partial(attention.run, fit.form, reading, dtype=fit.dtype)
     trial = run(inputs)
     if trial.result is None:
-        return [Check(name, False, note=describe_failure(trial.returned)) for name in (output_name, maps_name)], maps
+        return [Finding(name, False, note=describe_failure(trial.returned)) for name in (output_name, maps_name)], maps
     gap = difference(trial.result.output, layer.heads_output if fit.reading is None else layer.output[None])
-    checks = [Check(output_name, gap <= TOLERANCE.hidden, gap)]
+    checks = [Finding(output_name, gap <= TOLERANCE.hidden, gap)]
     theirs, ours, note = trial.result.weights, layer.weights, ""
     if not theirs.numel():
         seen = inputs_that_show_maps(attention, reading, inputs, layer) if fit.dtype == "float64" else None
@@ -105,16 +104,16 @@ def check_with_layer(attention: Attention, fit: Fit, layers: RealLayers) -> tupl
             theirs, note = output[..., : len(layer.x)], "seen through its values"
     if not theirs.numel():
         note = "it gives none, and there are too many tokens to see them"
-        return [*checks, Check(maps_name, None, note=note)], maps
+        return [*checks, Finding(maps_name, None, note=note)], maps
     if theirs.shape[1] == layer.heads:
         maps["theirs"] = theirs[0, head].float().tolist()
     else:
         ours, note = ours.mean(0, keepdim=True), "their mean over heads"
     gap = difference(theirs[0], ours)
-    return [*checks, Check(maps_name, gap <= TOLERANCE.weights, gap, note)], maps
+    return [*checks, Finding(maps_name, gap <= TOLERANCE.weights, gap, note)], maps
 
 
-def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention, WeightLayout | None, Inputs]:
+def put_in(attention: FilledSubject, fit: Fit, layer: RealLayer) -> tuple[FilledSubject, WeightLayout | None, Inputs]:
     """Make a module as large as the model and give it the layer's weights. Give a function the layer's heads.
 
     Returns the attention, its reading and its inputs.
@@ -129,8 +128,8 @@ def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention,
         if not fit.form.can_express(inputs):
             raise RequestError("it has no dimension for heads")
         return attention, None, inputs
-    sizes = Sizes(x.shape[-1], layer.heads, layer.heads, max(64, x.shape[1]))
-    larger = Attention(attention.subject, attention.options, sizes)
+    sizes = ModuleSizes(x.shape[-1], layer.heads, layer.heads, max(64, x.shape[1]))
+    larger = FilledSubject(attention.subject, attention.options, sizes)
     larger.dropout = attention.dropout
     reading = next((one for one in larger.readings if one is not None and one.note == fit.reading.note), None)
     if reading is None or reading.heads != layer.heads:
@@ -140,7 +139,7 @@ def put_in(attention: Attention, fit: Fit, layer: RealLayer) -> tuple[Attention,
 
 
 def inputs_that_show_maps(
-    attention: Attention, reading: WeightLayout | None, inputs: Inputs, layer: RealLayer
+    attention: FilledSubject, reading: WeightLayout | None, inputs: Inputs, layer: RealLayer
 ) -> Inputs | None:
     """Change values so that the output is the maps. Return None if the text has more tokens than a head has values.
 

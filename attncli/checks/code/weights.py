@@ -20,8 +20,8 @@ from attncli.base.printable import shorten
 from attncli.checks.code.names import PARTS, NeedsAdapterError, part_of
 from attncli.checks.code.subject import Weight
 
-Weights = Mapping[str, Tensor]
-Shapes = Mapping[str, Weight]
+_Weights = Mapping[str, Tensor]
+_Shapes = Mapping[str, Weight]
 LISTED = 100  # characters of the names that a message offers
 BIAS = re.compile(r"b(_|$|[qkvo]|ias)|.*bias", re.IGNORECASE)
 NOTES = {
@@ -41,13 +41,13 @@ class Slot(NamedTuple):
 class WeightLayout(NamedTuple):
     """A way to read the weights. note: what it assumes, or "". vector: the name of the vector of additive attention."""
 
-    read: Callable[[Weights], Projections]
+    read: Callable[[_Weights], Projections]
     heads: int
     note: str = ""
     has_values: bool = True
     vector: str | None = None
 
-    def write(self, projections: Projections, shapes: Shapes) -> dict[str, Tensor]:
+    def write(self, projections: Projections, shapes: _Shapes) -> dict[str, Tensor]:
         """Return weights that are read as these projections. Weights that no projection reads are 0.
 
         Reading selects and orders numbers, so its transpose, a vector-Jacobian product, puts them back.
@@ -76,7 +76,7 @@ class WeightLayout(NamedTuple):
         return dict(weights)
 
 
-def readings(shapes: Shapes, heads: int | None, mapped: Mapping[str, str]) -> list[WeightLayout]:
+def readings(shapes: _Shapes, heads: int | None, mapped: Mapping[str, str]) -> list[WeightLayout]:
     """Return the ways to read these weights, the likeliest first. heads: None if unknown.
 
     mapped: the part that a weight is, by its name or that of its layer. Raises NeedsAdapterError without a projection.
@@ -104,7 +104,7 @@ def readings(shapes: Shapes, heads: int | None, mapped: Mapping[str, str]) -> li
     return [one for one in found if is_possible(one, shapes)]
 
 
-def is_possible(reading: WeightLayout, shapes: Shapes) -> bool:
+def is_possible(reading: WeightLayout, shapes: _Shapes) -> bool:
     """Return whether the shapes of its matrices fit together."""
     try:
         by = reading.read({name: torch.zeros(weight.shape) for name, weight in shapes.items()})
@@ -119,7 +119,7 @@ def is_possible(reading: WeightLayout, shapes: Shapes) -> bool:
 
 
 def read_projections(
-    weights: Weights, shapes: Shapes, slots: Mapping[str, Slot], heads: int, order: str, transposed: bool
+    weights: _Weights, shapes: _Shapes, slots: Mapping[str, Slot], heads: int, order: str, transposed: bool
 ) -> Projections:
     """Raises RuntimeError if the shapes don't fit together."""
 
@@ -162,7 +162,7 @@ def take_projection(fused: Tensor, place: int, count: int, heads: int, order: st
 # --- additive attention -----------------------------------------------------------------------------------
 
 
-def additive_vector(shapes: Shapes) -> str | None:
+def additive_vector(shapes: _Shapes) -> str | None:
     """Return the name of the vector that turns tanh(W q + U k) into a score: the only matrix with one row."""
     matrices = {weight.shape[0] for weight in shapes.values() if len(weight.shape) == 2}
     found = [
@@ -174,7 +174,7 @@ def additive_vector(shapes: Shapes) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) -> list[WeightLayout]:
+def additive_readings(shapes: _Shapes, vector: str, mapped: Mapping[str, str]) -> list[WeightLayout]:
     """Read score(q, k) = vᵀ tanh(W q + U k). Names tell W from U; without them, there is a reading for each order."""
     layer = vector.rpartition(".")[0]
     others = {
@@ -193,7 +193,7 @@ def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) ->
     else:
         orders = [[slots[part] for part in PARTS[:2]]]
 
-    def read(weights: Weights, both: list[Slot]) -> Projections:
+    def read(weights: _Weights, both: list[Slot]) -> Projections:
         query, key = (Linear(*(weights[name] for name in (*slot.weights, *slot.biases))) for slot in both)
         return Projections(query, key, Linear(torch.eye(key.weight.shape[1], dtype=torch.float64)), None)
 
@@ -205,13 +205,13 @@ def additive_readings(shapes: Shapes, vector: str, mapped: Mapping[str, str]) ->
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def find_slots(shapes: Shapes, mapped: Mapping[str, str]) -> dict[str, Slot]:
+def find_slots(shapes: _Shapes, mapped: Mapping[str, str]) -> dict[str, Slot]:
     """Find the tensors of every part by their names. Four layers with numbers only are query, key, value and output."""
     parts = {name: part_of(name, mapped) for name in shapes}
     if not {"query", "fused"} & set(parts.values()):
         parts |= parts_by_number([name for name, part in parts.items() if part in (None, "output")])
     slots: dict[str, Slot] = {}
-    for name in sorted(shapes, key=natural_order):
+    for name in sorted(shapes, key=lambda name: ([int(number) for number in re.findall(r"\d+", name)], name)):
         part, shape = parts[name], shapes[name].shape
         if part is None or len(shape) not in (1, 2, 3):
             continue
@@ -232,11 +232,7 @@ def parts_by_number(names: list[str]) -> dict[str, str]:
     return parts
 
 
-def unread_weights(shapes: Shapes, mapped: Mapping[str, str]) -> list[str]:
+def unread_weights(shapes: _Shapes, mapped: Mapping[str, str]) -> list[str]:
     """Return the names of the weights that no projection reads."""
     read = {name for slot in find_slots(shapes, mapped).values() for name in (*slot.weights, *slot.biases)}
     return [name for name in shapes if name not in read]
-
-
-def natural_order(name: str) -> tuple[list[int], str]:
-    return [int(number) for number in re.findall(r"\d+", name)], name

@@ -71,7 +71,7 @@ class Rounding:
 
 
 @dataclass
-class Errors:
+class _Errors:
     """Adds up errors of one kind of number: squares, and the largest one of transformers."""
 
     eps: float
@@ -95,7 +95,7 @@ class Errors:
 
 
 @dataclass
-class Scores:
+class _Scores:
     """Adds up how our scores grow with exact ones: the slope of one on the other, row by row around its mean."""
 
     ours: float = 0.0
@@ -175,7 +175,7 @@ class LayerTally:
         self.hidden: list[float] = []
         self.sizes: list[float] = []
         self.agreeing = self.rows = 0
-        self.errors: tuple[Errors, Errors, Scores] | None = None  # of weights, vectors and scores
+        self.errors: tuple[_Errors, _Errors, _Scores] | None = None  # of weights, vectors and scores
 
     def add(
         self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None
@@ -193,7 +193,7 @@ class LayerTally:
         self.agreeing += same_strongest(weights[0], weights[1])
         self.rows += len(rows)
         if exact is not None:
-            self.errors = self.errors or (Errors(self.eps), Errors(self.eps), Scores())
+            self.errors = self.errors or (_Errors(self.eps), _Errors(self.eps), _Scores())
             of_weights, of_hidden, of_scores = self.errors
             of_weights.add(*weights)
             of_hidden.add(*hidden)
@@ -473,7 +473,7 @@ def tally_up(
     against: choices.Against = "torch" if reference is None else "transformers"
     before = 0 if reference is None or model.part == "encoder" else model.depth - model.layers  # an encoder's layers
     embeddings, lost = list[float](), list[Lost]()
-    embedded = Errors(torch.finfo(model.dtype).eps)
+    embedded = _Errors(torch.finfo(model.dtype).eps)
     tallies = [LayerTally(model.dtype) for _ in chosen]
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.checks.passes import Pass, Passes, is_half, run_finite
+from attncli.checks.passes import Passes, TextPass, is_half, run_finite
 from attncli.features.compare.agreement import Agreement, tally_up
 from attncli.features.compare.beside import NothingToCompare, Peers, cut, plain_tokens, real_tokens
 from attncli.models.taps import Outputs
@@ -278,12 +278,12 @@ class Eager(Reference):
             with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
                 self.model.last_hidden([tokens], mask)
             (weights, states), lost = run_finite(self, tokens, mask)
-            theirs = Pass([weights[place] for place in places], [states[place + 1] for place in places])
+            theirs = TextPass([weights[place] for place in places], [states[place + 1] for place in places])
             exact = None
             if is_half(self.dtype):
                 weights, states = self.in_float32.run(tokens, mask)
-                exact = Pass([weights[place] for place in places], [states[place + 1] for place in places])
-            return Passes(Pass(list(taken.weights), [outputs[place] for place in places]), theirs, exact, lost)
+                exact = TextPass([weights[place] for place in places], [states[place + 1] for place in places])
+            return Passes(TextPass(list(taken.weights), [outputs[place] for place in places]), theirs, exact, lost)
 
         return both
 

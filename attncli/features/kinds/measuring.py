@@ -58,8 +58,8 @@ from attncli.text.tokens import Tokens, unknown_name
 
 DRAWS, HALF = 12, 20  # sequences of random tokens, and the tokens of each that are repeated
 LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that give all distances room
-Advance = Callable[[], None]
-Head = tuple[int, int]  # (layer, head)
+_Advance = Callable[[], None]
+_Head = tuple[int, int]  # (layer, head)
 
 # --- random tokens --------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ def uniform(record: AttentionRecord) -> Doubles:
     return np.broadcast_to(allowed[:, None], record.weights.shape)
 
 
-def on_random_tokens(model: Engine, draws: Draws, advance: Advance) -> dict[str, Measure]:
+def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, Measure]:
     """Return the measures of the kinds that random tokens show, by the names of the kinds."""
     samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
     profiles, maps = [], []
@@ -173,7 +173,9 @@ def on_texts(statistics: Statistics) -> dict[str, Measure]:
 SHUFFLES = 4  # of the tokens of a text
 
 
-def on_samples(model: InTorch, seed: int, advance: Advance) -> tuple[dict[str, Measure], dict[str, dict[str, Doubles]]]:
+def on_samples(
+    model: InTorch, seed: int, advance: _Advance
+) -> tuple[dict[str, Measure], dict[str, dict[str, Doubles]]]:
     """Return the measures of the sample texts, by the names of the kinds, and other numbers of every head likewise."""
     idle, values, lengths = [], [], []
     same: list[Doubles] = []  # a score and its null, each
@@ -354,7 +356,7 @@ def direct_effects(
     return found
 
 
-def copying(model: InTorch, draws: Draws, advance: Advance) -> Measure:
+def copying(model: InTorch, draws: Draws, advance: _Advance) -> Measure:
     """Return the share of tokens whose logit a head raises directly where it is what follows the same token.
 
     The logit is compared with the mean of the sequence's tokens. The null is another token of the sequence.
@@ -401,7 +403,7 @@ class Needle:
     asked: int
 
 
-def needles(model: InTorch, advance: Advance) -> list[Needle]:
+def needles(model: InTorch, advance: _Advance) -> list[Needle]:
     """Let the model answer questions about needles. Raises RequestError for a model that does not copy them."""
     next_output(model)
     sentences = [f"{one}." for one in find_sample("paragraph.txt").text.strip().split(". ")[:4]]
@@ -494,7 +496,7 @@ def mentions(model: Engine) -> list[Mentions]:
     return [Mentions.read(line, model) for line in find_sample(MENTIONS).text.splitlines()]
 
 
-def coreference(model: Engine, sentences: Sequence[Mentions], advance: Advance) -> Measure:
+def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance) -> Measure:
     """Return how often, of the mentions before a word, the one with the largest weight is of the same person or thing.
 
     After Clark et al. 2019, section 4.2. The null is the best rule that reads no word: always the nearest other
@@ -554,7 +556,7 @@ ASKED = 4  # draws, texts and needles on which an output is measured
 
 
 def feeding(
-    model: Engine, draws: Draws, previous: Sequence[Head], induction: Sequence[Head], seed: int, advance: Advance
+    model: Engine, draws: Draws, previous: Sequence[_Head], induction: Sequence[_Head], seed: int, advance: _Advance
 ) -> Measure:
     """Return by how much the score of the induction heads drops without a head that looks at the previous token.
 
@@ -563,7 +565,7 @@ def feeding(
     """
     request = Request(layers=sorted({layer for layer, _ in induction}))
 
-    def score(*silenced: Head) -> Doubles:
+    def score(*silenced: _Head) -> Doubles:
         records = model.silencing([*model.silenced_heads, *silenced]).attend_tokens(draws.repeated[:FED], request)
         made = []
         for record in records:
@@ -581,7 +583,7 @@ def feeding(
     return Measure.of("without the head", samples, nulls, FEEDS, len(previous))
 
 
-Measured = Callable[[Engine], float]
+_Measurement = Callable[[Engine], float]
 
 
 @dataclass(frozen=True)
@@ -598,7 +600,7 @@ class Matter:
     random: Sequence[float]
 
 
-def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, Measured]]:
+def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, _Measurement]]:
     """Return the output that each kind is about, by its name, in words and as a function; "" is any other kind."""
     texts = sample_tokens(model)[:ASKED]
     try:
@@ -611,7 +613,7 @@ def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) ->
                 lambda one: _moved(before, _last(one, texts)),
             )
         }
-    made: dict[str, tuple[str, Measured]] = {
+    made: dict[str, tuple[str, _Measurement]] = {
         "": ("loss on texts, in nats", lambda one: _loss(one, [(text, range(1, len(text))) for text in texts]))
     }
     if draws is not None:
@@ -653,7 +655,7 @@ def _moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> flo
 
 
 def matters(
-    model: InTorch, judged: Judged, output: tuple[str, Measured], before: float, seed: int, advance: Advance
+    model: InTorch, judged: Judged, output: tuple[str, _Measurement], before: float, seed: int, advance: _Advance
 ) -> Matter:
     """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change.
 
@@ -661,7 +663,7 @@ def matters(
     """
     name, measure = output
 
-    def effect(some: Sequence[Head]) -> float:
+    def effect(some: Sequence[_Head]) -> float:
         advance()
         return measure(model.silencing([*model.silenced_heads, *some])) - before
 

@@ -126,7 +126,7 @@ class Mechanisms(Feature):
 
 
 @dataclass(frozen=True)
-class Measured:
+class _Measured:
     """The measurements on one head.
 
     own: figures of its map. variants, designs: its queries and keys under other scores and in other designs. claims:
@@ -173,7 +173,7 @@ def measure(
     seed: int = 0,
     reach: int = REACH,
     design: str | None = None,
-) -> Measured:
+) -> _Measured:
     """Measure a head under every scoring function and normaliser, in other designs, and the claims on it; or in one
     design only.
 
@@ -195,19 +195,19 @@ def measure(
         raise RequestError(
             f"--design {design} needs several heads of at least 2 elements; this layer has {heads} of {d_k}"
         )
-    result = Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
+    result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
     if design is not None:
         return result
     claims = check_claims(Trial(model, head, inside, seed))
     return replace(result, variants=variants(head, temperature, seed), claims=claims)
 
 
-def measure_mistakes(model: "Engine", head: "OneHead") -> Measured:
+def measure_mistakes(model: "Engine", head: "OneHead") -> _Measured:
     """Measure the effects of every known mistake on a head. Raises RequestError as `make_mistakes` does."""
     from attncli.features.mechanisms.head import HeadInLayer
     from attncli.features.mechanisms.mistakes import make_mistakes
 
-    return Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
+    return _Measured(head.record, HeadInLayer.of(model, head).own_figures, mistakes=make_mistakes(model, head))
 
 
 def _check_temperature(temperature: float) -> None:
@@ -264,7 +264,7 @@ LEFT_OUT = (
 )
 
 
-def _report(found: Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
+def _report(found: _Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
     """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes.
 
     costs: of additive and dot-product scores, after the claims.
@@ -323,7 +323,7 @@ def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
 # --- scores ---------------------------------------------------------------------------------------------
 
 
-def _captions(found: Measured) -> list[str]:
+def _captions(found: _Measured) -> list[str]:
     """Say which score is the head's own, and where untrained parameters come from."""
     untrained = f"untrained: parameters that the model never learned, drawn from seed {found.seed}"
     vectors = found.record.vectors
@@ -346,7 +346,7 @@ def _normaliser(name: str, temperature: float) -> str:
     return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
 
 
-def _variant_maps(found: Measured) -> Maps:
+def _variant_maps(found: _Measured) -> Maps:
     """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
     [layer] = found.record.layers
     mask = found.record.mask_of(layer)

@@ -39,7 +39,7 @@ from attncli.attention import (
 )
 from attncli.checks.machine import median_seconds, one_thread
 from attncli.features.mask import (
-    Measured,
+    Deviation,
     difference,
     measure_exactly,
     measure_permutation,
@@ -64,7 +64,7 @@ GROWN = 10.0  # factor by which queries become longer
 LAYERS = 4  # of random weights
 TINY = 1e-12  # what norms add to a square
 
-Numbers: TypeAlias = dict[str, float]
+_Figures: TypeAlias = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,17 @@ class Trial:
         return int(self.inside.query.shape[-1])
 
     @cached_property
-    def permuted(self) -> Measured:
+    def permuted(self) -> Deviation:
         """The difference that a permutation of the tokens makes without positions."""
         return measure_exactly(measure_permutation, self.model, self.head.record.tokens, self.seed)
 
     @cached_property
-    def prefixes(self) -> Measured:
+    def prefixes(self) -> Deviation:
         """The difference between the vectors of prefixes and those of the text."""
         return measure_exactly(measure_prefixes, self.model, self.head.record.tokens)
 
     @cached_property
-    def kept(self) -> Measured:
+    def kept(self) -> Deviation:
         """The difference between the vectors of a text read token by token and those of one pass."""
         return measure_exactly(measure_with_cache, self.model, self.head.record.tokens)
 
@@ -116,12 +116,12 @@ class Claim:
 
     name: str
     statement: str
-    figures: Numbers
+    figures: _Figures
     holds: bool
     finding: str = ""
 
 
-class Rule(NamedTuple):
+class _Rule(NamedTuple):
     """A claim as data.
 
     measure: returns its figures. holds: compares the figures with each other and with the limit. applies: returns
@@ -130,11 +130,11 @@ class Rule(NamedTuple):
 
     name: str
     statement: str
-    measure: Callable[[Trial], Numbers]
-    holds: Callable[[Numbers, float], bool]
+    measure: Callable[[Trial], _Figures]
+    holds: Callable[[_Figures, float], bool]
     limit: Callable[[Trial], float] = lambda trial: SAME
     applies: Callable[[Trial], bool] = lambda trial: True
-    finding: Callable[[Numbers], str] = lambda figures: ""
+    finding: Callable[[_Figures], str] = lambda figures: ""
 
 
 def check_claims(trial: Trial) -> list[Claim]:
@@ -143,7 +143,7 @@ def check_claims(trial: Trial) -> list[Claim]:
         return [check(rule, trial) for rule in CLAIMS if rule.applies(trial)]
 
 
-def check(rule: Rule, trial: Trial) -> Claim:
+def check(rule: _Rule, trial: Trial) -> Claim:
     """Measure one claim on a head."""
     figures = rule.measure(trial)
     statement = rule.statement.format(root=trial.d_k**0.5)
@@ -153,7 +153,7 @@ def check(rule: Rule, trial: Trial) -> Claim:
 # --- the division by √d_k -------------------------------------------------------------------------------
 
 
-def _variance_by_size(trial: Trial) -> Numbers:
+def _variance_by_size(trial: Trial) -> _Figures:
     """Return the variance of q · k over the first d elements of the vectors, each element standardised."""
     head = trial.head
     query = _standardised(torch.from_numpy(head.query).double()[_real_tokens(head.record.tokens)])
@@ -163,7 +163,7 @@ def _variance_by_size(trial: Trial) -> Numbers:
     return {f"d_k {size}": variance_of_scores(query[:, :size], key[:, :size]) for size in sizes}
 
 
-def _variance_at_random(trial: Trial) -> Numbers:
+def _variance_at_random(trial: Trial) -> _Figures:
     """Return the variance of scores of random queries and keys: the mean of DRAWS draws, one of which may be off by a
     quarter.
     """
@@ -176,7 +176,7 @@ def _variance_at_random(trial: Trial) -> Numbers:
     return figures
 
 
-def _is_undone(figures: Numbers, limit: float) -> bool:
+def _is_undone(figures: _Figures, limit: float) -> bool:
     """Return whether variances are d_k, and 1 after the division."""
     return all(
         abs(figures[f"d_k {size}, q·k"] / size - 1) < NEAR and abs(figures[f"d_k {size}, / √d_k"] - 1) < NEAR
@@ -184,7 +184,7 @@ def _is_undone(figures: Numbers, limit: float) -> bool:
     )
 
 
-def saturation(trial: Trial) -> Numbers:
+def saturation(trial: Trial) -> _Figures:
     """Return the norm of softmax's Jacobian, diag(w) - w wᵀ, on this head's scores, not divided and divided."""
     head = trial.head
     query, key = torch.from_numpy(head.query).double(), torch.from_numpy(head.key).double()
@@ -196,7 +196,7 @@ def saturation(trial: Trial) -> Numbers:
     }
 
 
-def _saturation_at_random(trial: Trial) -> Numbers:
+def _saturation_at_random(trial: Trial) -> _Figures:
     """Return that norm without the division, divided by that with it, for random queries and keys."""
     draws = draw_vectors(trial.seed)
     ratios = {
@@ -214,7 +214,7 @@ def _saturation_at_random(trial: Trial) -> Numbers:
     }
 
 
-def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
+def _turns_later_with_more_keys(figures: _Figures, limit: float) -> bool:
     """Return whether less gradient is left from some d_k on, the larger the more keys there are, in all draws.
 
     A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
@@ -224,7 +224,7 @@ def _turns_later_with_more_keys(figures: Numbers, limit: float) -> bool:
     return list(less) == list(KEYS) and all(few < many for few, many in pairwise(less.values()))
 
 
-def _describe_turning(figures: Numbers) -> str:
+def _describe_turning(figures: _Figures) -> str:
     """ "the gradient shrinks from d_k 16 with 8 keys, d_k 64 with 32 keys; it grows up to ..." """
     sizes = zip(("the gradient shrinks from", "it grows up to"), _turning_points(figures), strict=True)
     return "; ".join(
@@ -234,7 +234,7 @@ def _describe_turning(figures: Numbers) -> str:
     )
 
 
-def _turning_points(figures: Numbers) -> tuple[dict[int, int], dict[int, int]]:
+def _turning_points(figures: _Figures) -> tuple[dict[int, int], dict[int, int]]:
     """Return, by number of keys, the d_k from which on all draws have less gradient, and up to which all have more."""
     less, more = dict[int, int](), dict[int, int]()
     for keys in KEYS:
@@ -252,7 +252,7 @@ def _turning_points(figures: Numbers) -> tuple[dict[int, int], dict[int, int]]:
 # --- soft, sparse and hard attention ----------------------------------------------------------------------
 
 
-def _zeros(trial: Trial) -> Numbers:
+def _zeros(trial: Trial) -> _Figures:
     """Return the share of visible keys whose weight is exactly 0, for the head's own queries and keys."""
     head = trial.head
     rows = torch.from_numpy(counted_queries(head.record, head.record.layers[0]))
@@ -264,7 +264,7 @@ def _zeros(trial: Trial) -> Numbers:
     }
 
 
-def gradients(trial: Trial) -> Numbers:
+def gradients(trial: Trial) -> _Figures:
     """Return lengths of the gradients of a loss Σ_i u · output_i, u drawn, and how REINFORCE estimates it.
 
     Hard attention draws key z with the probabilities w of softmax, and the loss of a query is f_z = u · v_z. Its
@@ -327,7 +327,7 @@ def _reinforce(losses: Tensor, weights: Tensor, shares: Tensor) -> tuple[Tensor,
     return found, variance.clamp(min=0).sqrt().item()
 
 
-def _only_soft_has_a_gradient(figures: Numbers, limit: float) -> bool:
+def _only_soft_has_a_gradient(figures: _Figures, limit: float) -> bool:
     """Return whether hard attention passes nothing to the scores, and REINFORCE is right on average, within chance."""
     soft, hardest, drawn, to_values, error, standard_error, biased, *_ = figures.values()
     chance = ERRORS * standard_error
@@ -337,7 +337,7 @@ def _only_soft_has_a_gradient(figures: Numbers, limit: float) -> bool:
 # --- projections ----------------------------------------------------------------------------------------
 
 
-def _asymmetry_of_projections(trial: Trial) -> Numbers:
+def _asymmetry_of_projections(trial: Trial) -> _Figures:
     """Return |S - Sᵀ| / |S| of the scores and of softmax of them: 0 is symmetric, √2 is what unrelated entries give.
 
     Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own. Its own effect is measured on
@@ -351,14 +351,14 @@ def _asymmetry_of_projections(trial: Trial) -> Numbers:
     return {"scores": asymmetry(scores), "softmax": asymmetry(masked_softmax(scores)), "with W_Q = W_K": alone}
 
 
-def _asymmetry_of_one_projection(trial: Trial) -> Numbers:
+def _asymmetry_of_one_projection(trial: Trial) -> _Figures:
     """Return it with W_Q in the place of W_K; softmax then divides each row by a sum of its own."""
     query = torch.from_numpy(trial.head.query)
     scores = scaled_dot(query, query)
     return {"scores": asymmetry(scores), "map": asymmetry(masked_softmax(scores))}
 
 
-def _deviation_of_bilinear(trial: Trial) -> Numbers:
+def _deviation_of_bilinear(trial: Trial) -> _Figures:
     """Compare (W_Q x + b_Q) · (W_K y + b_K) with xᵀ W y, W = W_Qᵀ W_K, biases as weights of an input that is always 1.
 
     Where positions turn queries and keys, that is so before they do. Then a token's score with itself is compared,
@@ -378,7 +378,7 @@ def _deviation_of_bilinear(trial: Trial) -> Numbers:
     return {"deviation": relative(found, own) if head.rotary is None else relative(found.diagonal(), own.diagonal())}
 
 
-def _deviation_of_plain(trial: Trial) -> Numbers:
+def _deviation_of_plain(trial: Trial) -> _Figures:
     """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which weighs the vectors that it has scored."""
     query, key = trial.head.query.astype(np.float64), trial.head.key.astype(np.float64)
     found = attend(torch.from_numpy(query), torch.from_numpy(key), torch.from_numpy(key)).output
@@ -390,7 +390,7 @@ def _deviation_of_plain(trial: Trial) -> Numbers:
     return {"deviation": relative(found, torch.from_numpy(np.stack(plain)))}
 
 
-def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
+def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> _Figures:
     """Compare the outputs of several heads with this head's projections with its own output."""
     head = trial.head
     x, size = torch.from_numpy(head.x), head.query.shape[-1]
@@ -410,19 +410,19 @@ def _deviation_of_equal_heads(trial: Trial, count: int = 3) -> Numbers:
 # --- positions, windows, shared keys --------------------------------------------------------------------
 
 
-def permutation(trial: Trial) -> Numbers:
+def permutation(trial: Trial) -> _Figures:
     """Compare the vectors of permuted tokens with permuted vectors, in every layer, without and with positions."""
     ordered = measure_permutation(trial.model, trial.head.record.tokens, trial.seed, positions=True)
     return {"deviation": trial.permuted.deviation, "with positions": ordered.deviation}
 
 
-def _prefixes(trial: Trial) -> Numbers:
+def _prefixes(trial: Trial) -> _Figures:
     """Compare the vectors of prefixes with those of the text, and with those of the text without a mask."""
     shown = measure_prefixes(trial.model, trial.head.record.tokens, others="none")
     return {"deviation": trial.prefixes.deviation, "if the text is read without a mask": shown.deviation}
 
 
-def _kept(trial: Trial) -> Numbers:
+def _kept(trial: Trial) -> _Figures:
     """Compare the vectors of a text read token by token with those of one pass, and those of each token alone."""
     model, tokens = trial.model, trial.head.record.tokens
     alone = zip(*(model.hidden_states(tokens.take([place])) for place in range(len(tokens))), strict=True)
@@ -430,7 +430,7 @@ def _kept(trial: Trial) -> Numbers:
     return {"deviation": trial.kept.deviation, "if nothing is kept": forgotten.deviation}
 
 
-def _rotary_of_moved_text(trial: Trial) -> Numbers:
+def _rotary_of_moved_text(trial: Trial) -> _Figures:
     """Compare rotary scores of all heads with those of the text further along, and with only its keys further along."""
     head = trial.inside
     rotary = Rotary(head.query.shape[-1] // 2 * 2)
@@ -448,7 +448,7 @@ def _rotary_of_moved_text(trial: Trial) -> Numbers:
     }
 
 
-def _moved_by_windows(trial: Trial) -> Numbers:
+def _moved_by_windows(trial: Trial) -> _Figures:
     """Return the weight that moves in narrower and narrower windows, beginning with one as wide as the text."""
     head = trial.inside
     most = int(head.real.sum()) - 1
@@ -459,7 +459,7 @@ def _moved_by_windows(trial: Trial) -> Numbers:
 # --- norms, gates, layers -------------------------------------------------------------------------------
 
 
-def _scores_with_norm(trial: Trial) -> Numbers:
+def _scores_with_norm(trial: Trial) -> _Figures:
     """Return largest scores and entropies with and without QK norm, which has no gains here, also of longer queries."""
     head = trial.inside
     query, key = head.query[head.number].double(), head.key[head.number].double()
@@ -475,7 +475,7 @@ def _scores_with_norm(trial: Trial) -> Numbers:
     return figures
 
 
-def _deviation_of_rms_norm(trial: Trial) -> Numbers:
+def _deviation_of_rms_norm(trial: Trial) -> _Figures:
     """Compare LayerNorm with RMSNorm on the layer's input, without gains and biases."""
     x = torch.from_numpy(trial.head.x).double()
     norm = RMSNorm(x.shape[-1], eps=TINY).double()
@@ -487,7 +487,7 @@ def _deviation_of_rms_norm(trial: Trial) -> Numbers:
         }
 
 
-def _deviation_of_gates(trial: Trial) -> Numbers:
+def _deviation_of_gates(trial: Trial) -> _Figures:
     """Compare f(x W) ⊗ (x V + c) on the layer's input, W drawn, with f(x W): with V = 0 and c = 1, and with V drawn."""
     x = torch.from_numpy(trial.head.x).double()
     size = x.shape[-1]
@@ -501,7 +501,7 @@ def _deviation_of_gates(trial: Trial) -> Numbers:
         return {"deviation": relative(gated(x), plain(x)), "if values depend on x": with_values}
 
 
-def _growth_by_layer(trial: Trial) -> Numbers:
+def _growth_by_layer(trial: Trial) -> _Figures:
     """Return the mean square of vectors after layers of random weights, on this layer's input brought to 1.
 
     It grows with every layer of pre-norm (Xiong et al. 2020, lemma 2).
@@ -523,12 +523,12 @@ def _growth_by_layer(trial: Trial) -> Numbers:
 # --- comparisons ----------------------------------------------------------------------------------------
 
 
-def _is_same(figures: Numbers, limit: float) -> bool:
+def _is_same(figures: _Figures, limit: float) -> bool:
     """Return whether the first figure is within rounding."""
     return next(iter(figures.values())) < limit
 
 
-def _only_first_is_same(figures: Numbers, limit: float) -> bool:
+def _only_first_is_same(figures: _Figures, limit: float) -> bool:
     """Return whether the first of two figures is within rounding and the second is not."""
     first, second = figures.values()
     return first < limit < second
@@ -539,13 +539,13 @@ def grows(figures: Iterable[float]) -> bool:
     return all(small < large for small, large in pairwise(figures))
 
 
-def _scores_are_bounded(figures: Numbers, limit: float) -> bool:
+def _scores_are_bounded(figures: _Figures, limit: float) -> bool:
     """Return whether QK norm keeps scores within the limit and entropies where they are, and without it they shrink."""
     _, own, _, own_longer, largest, normed, largest_longer, normed_longer = figures.values()
     return max(largest, largest_longer) <= limit + SAME and abs(normed - normed_longer) < SAME and own > own_longer
 
 
-def _only_pre_norm_grows(figures: Numbers, limit: float) -> bool:
+def _only_pre_norm_grows(figures: _Figures, limit: float) -> bool:
     """Return whether vectors grow with every layer of pre-norm, and stay with post-norm."""
     pre, post = list(figures.values())[:LAYERS], list(figures.values())[LAYERS:]
     return grows([1.0, *pre]) and all(abs(one - 1) < NEAR for one in post)
@@ -672,25 +672,25 @@ def crossover(series: Sequence[Cost]) -> Cost | None:
 
 
 CLAIMS = (
-    Rule(
+    _Rule(
         "variance on this head",
         "the variance of q·k grows with d_k: on this head",
         _variance_by_size,
         lambda figures, _: len(figures) > 1 and grows(figures.values()),
     ),
-    Rule(
+    _Rule(
         "division",
         f"for random q and k it is d_k, and dividing by √d_k makes it 1 (within {NEAR:.0%}): mean of {DRAWS} draws",
         _variance_at_random,
         _is_undone,
     ),
-    Rule(
+    _Rule(
         "saturation on this head",
         "without the division, softmax saturates and its gradient shrinks: norm of its Jacobian on this head",
         saturation,
         lambda figures, _: figures["not divided"] < figures["divided"],
     ),
-    Rule(
+    _Rule(
         "saturation",
         "so it does for random q and k, from a d_k that grows with the number of keys: "
         f"not divided / divided, {DRAWS} draws",
@@ -698,49 +698,49 @@ CLAIMS = (
         _turns_later_with_more_keys,
         finding=_describe_turning,
     ),
-    Rule(
+    _Rule(
         "zeros",
         "sparsemax and 1.5-entmax give keys a weight of exactly 0, softmax doesn't: share of the visible keys",
         _zeros,
         lambda figures, _: figures["softmax"] == 0 < figures["1.5-entmax"] <= figures["sparsemax"],
     ),
-    Rule(
+    _Rule(
         "hard attention",
         "hard attention passes no gradient to the scores, soft attention does; REINFORCE estimates it, right on "
         "average: lengths of gradients",
         gradients,
         _only_soft_has_a_gradient,
     ),
-    Rule(
+    _Rule(
         "asymmetry",
         "separate projections make attention asymmetric: |S - Sᵀ| / |S|",
         _asymmetry_of_projections,
         lambda figures, limit: figures["scores"] > limit and figures["softmax"] > figures["with W_Q = W_K"],
         applies=lambda trial: trial.is_self,
     ),
-    Rule(
+    _Rule(
         "one projection",
         "with W_Q = W_K, the scores before softmax are symmetric",
         _asymmetry_of_one_projection,
         _is_same,
         applies=lambda trial: trial.is_self,
     ),
-    Rule(
+    _Rule(
         "bilinear",
         "a bilinear score of the inputs with W = W_Qᵀ W_K equals the head's score",
         _deviation_of_bilinear,
         _is_same,
         applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
-    Rule("key-value", "with K = V, key-value attention equals plain attention", _deviation_of_plain, _is_same),
-    Rule(
+    _Rule("key-value", "with K = V, key-value attention equals plain attention", _deviation_of_plain, _is_same),
+    _Rule(
         "heads alike",
         "several heads with the same projections equal one head",
         _deviation_of_equal_heads,
         _is_same,
         applies=lambda trial: trial.has_input and not trial.head.normed,
     ),
-    Rule(
+    _Rule(
         "order",
         "without positions, attention ignores the order of the tokens",
         permutation,
@@ -748,7 +748,7 @@ CLAIMS = (
         limit=lambda trial: trial.permuted.tolerance,
         applies=lambda trial: isinstance(trial.model, Model) and not trial.model.config.goes_by_order,
     ),
-    Rule(
+    _Rule(
         "causal",
         "no vector depends on later tokens: prefixes of the text have the vectors of the text",
         _prefixes,
@@ -758,7 +758,7 @@ CLAIMS = (
             trial.head.record.kind == "decoder" and trial.is_self and "encoder" not in trial.model.parts
         ),
     ),
-    Rule(
+    _Rule(
         "kept keys and values",
         "a text read token by token, with kept keys and values, has the vectors of one pass",
         _kept,
@@ -766,14 +766,14 @@ CLAIMS = (
         limit=lambda trial: trial.kept.tolerance,
         applies=lambda trial: isinstance(trial.model, Model) and trial.model.part == "decoder",
     ),
-    Rule(
+    _Rule(
         "rotary",
         f"rotary scores depend only on the difference of positions: the text shifted by {SHIFT} tokens",
         _rotary_of_moved_text,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.d_k > 1,
     ),
-    Rule(
+    _Rule(
         "window",
         "a window as wide as the text changes nothing, and a narrower window moves more weight",
         _moved_by_windows,
@@ -782,7 +782,7 @@ CLAIMS = (
         ),
         applies=lambda trial: trial.is_self,
     ),
-    Rule(
+    _Rule(
         "shared keys",
         "the more heads share keys, the more of this head's weight moves: moved, with the mean of its group's keys",
         lambda trial: {
@@ -791,7 +791,7 @@ CLAIMS = (
         lambda figures, limit: _is_same(figures, limit) and grows(figures.values()),
         applies=lambda trial: trial.is_self and len(trial.inside.key) > 1,
     ),
-    Rule(
+    _Rule(
         "QK norm",
         "QK norm keeps scores within √d_k = {root:.2f}, so longer queries don't saturate softmax",
         _scores_with_norm,
@@ -799,21 +799,21 @@ CLAIMS = (
         limit=lambda trial: trial.d_k**0.5,
         applies=lambda trial: trial.is_self,
     ),
-    Rule(
+    _Rule(
         "RMSNorm",
         "LayerNorm equals RMSNorm of x minus its mean: on this layer's input",
         _deviation_of_rms_norm,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
-    Rule(
+    _Rule(
         "GLU",
         "a gated feed-forward network (GLU) with all values 1 equals the plain one: on this layer's input",
         _deviation_of_gates,
         _only_first_is_same,
         applies=lambda trial: trial.is_self and trial.has_input,
     ),
-    Rule(
+    _Rule(
         "pre-norm",
         "with pre-norm, vectors grow from layer to layer; with post-norm, they don't: mean square, random layers",
         _growth_by_layer,

@@ -50,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Block:
+class _Block:
     """Rows under the headings of the labels and of each column of words."""
 
     label: str
@@ -136,7 +136,7 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
     return figure
 
 
-def _relation_block(document: dict[str, Any]) -> Block:
+def _relation_block(document: dict[str, Any]) -> _Block:
     rows = []
     for row in document["relations"][:MOST_ROWS]:
         head, direction, *rest = relation_cells(row)  # head and direction share a column
@@ -145,13 +145,13 @@ def _relation_block(document: dict[str, Any]) -> Block:
         label, sure = token_label(row["relation"]), row["verdict"] != FEW
         rows.append(Row(label, row["accuracy"], row["offset_accuracy"], words, interval, sure))
     columns = ["best head", "accuracy", "interval", "best offset", "accuracy", "words", "verdict"]
-    return Block("relation", columns, rows)
+    return _Block("relation", columns, rows)
 
 
-def _tree_block(document: dict[str, Any]) -> Block:
+def _tree_block(document: dict[str, Any]) -> _Block:
     rows = []
     for row in document["trees"]["layers"]:
         best, mean = percent(row["best_head_uuas"]), percent(row["uuas"])
         words = [f"{row['layer']}.{row['best_head']}", best, "", "", mean, "", ""]
         rows.append(Row(f"layer {row['layer']}", row["best_head_uuas"], row["uuas"], words))
-    return Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)
+    return _Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)

@@ -281,13 +281,20 @@ UP = "above 0: the pair makes the texts more similar"
 def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
     """Report the sum of the cells, the map, the `top` pairs that contribute most, and the `top` heads."""
     mask = f"mask {found.effects.answer.mask}"
+    poolings = [POOLINGS[name] for name in found.pooling if name in POOLINGS]
+    meaning = [f"{VECTORS}; {UP}", *poolings, *([SHARED] if found.biased else [])]
+    pairs = []
+    for pair in largest_first(found.contributions)[:top]:
+        tokens = zip((found.tokens, found.key_tokens), pair, strict=True)
+        contribution = float(found.contributions[pair])
+        pairs.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
     sums = f"sum of all cells {found.sum:.6f}, cosine {found.cosine:.6f}, difference {found.difference:.1e}"
     return Report(
         [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", "contextual vectors", mask],
         [
-            *(Sentence(text, caption=True) for text in (sums, *_meaning(found))),
+            *(Sentence(text, caption=True) for text in (sums, *meaning)),
             _map(found, "contribution to the cosine"),
-            _pairs_table(found, top),
+            Table([Column("A"), Column("B", "name"), Column("contribution")], pairs),
             Sentence(describe_direction("cosine")),
             heads_table(found.effects, top),
         ],
@@ -316,22 +323,6 @@ def _map(found: Similarity, name: str = "") -> Maps:
         for side, tokens in (("A", found.tokens), ("B", found.key_tokens))
     )
     return Maps([[Panel(name, found.contributions)]], first, second, scale="contribution to the cosine", signed=True)
-
-
-def _pairs_table(found: Similarity, top: int) -> Table:
-    """Return a row per pair: two tokens with their numbers, and their contribution."""
-    rows = []
-    for pair in largest_first(found.contributions)[:top]:
-        tokens = zip((found.tokens, found.key_tokens), pair, strict=True)
-        contribution = float(found.contributions[pair])
-        rows.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
-    return Table([Column("A"), Column("B", "name"), Column("contribution")], rows)
-
-
-def _meaning(found: Similarity) -> list[str]:
-    """Say what a cell means, and what it does not."""
-    poolings = [POOLINGS[name] for name in found.pooling if name in POOLINGS]
-    return [f"{VECTORS}; {UP}", *poolings, *([SHARED] if found.biased else [])]
 
 
 # The fields of its document (`attncli.features.document`).

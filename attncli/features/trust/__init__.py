@@ -27,7 +27,7 @@ from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import DIVIDED, model_name, token_count
 from attncli.record.selection import numbered_names
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens, word_groups, word_texts, word_tokens
 
@@ -576,10 +576,8 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
     return Report(
         [name, describe_output(found.answer), mask, token_count(found.tokens)],
         [
-            _words_table(found),
-            *map(Sentence, _words_notes(found)),
-            _weights_table(found),
-            Sentence(_weights_note(found)),
+            *_words_parts(found),
+            *_weights_parts(found),
             _rankings_table(found, document),
             *map(Sentence, _notes(found)),
             Sentence(""),
@@ -592,8 +590,8 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
     )
 
 
-def _words_table(found: TrustResult) -> Table:
-    """Return a row per word, the largest change first."""
+def _words_parts(found: TrustResult) -> list[Part]:
+    """Return a row per word, the largest change first, and what the columns mean."""
     groups, names = word_groups(found.tokens), numbered_names(word_tokens(found.tokens))
     name_at = {place: name for group, name in zip(groups, names, strict=True) for place in group}
     ways = [one.way for one in found.erased]
@@ -605,25 +603,21 @@ def _words_table(found: TrustResult) -> Table:
         others = one["others"] or {}
         cells = [cell for way in ways for cell in (signed(one["change"][way]), signed(others[way]) if others else "")]
         rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", *cells])
-    return Table(columns, rows)
-
-
-def _words_notes(found: TrustResult) -> list[str]:
-    """Explain the table of words."""
     kind, more = found.answer.kind, len(found.words) - LISTED
     change = f"{kind} of the full text minus {kind} without the word; above 0, the word raises it"
-    ways = " and ".join(WAYS[one.way] for one in found.erased)
-    return [
+    erased = " and ".join(WAYS[way] for way in ways)
+    notes = [
         *([f"and {more} more words: --json has all"] if more > 0 else []),
-        f"{ways}: the change when the word is erased: {CHANGE.get(kind, change)}",
+        f"{erased}: the change when the word is erased: {CHANGE.get(kind, change)}",
         "others: the mean change when as many other tokens are erased. attention: the last layer's weight on the word, "
         "mean over heads and over the tokens that the output reads",
         *([DIVIDED] if found.sinks else []),
     ]
+    return [Table(columns, rows), *map(Sentence, notes)]
 
 
-def _weights_table(found: TrustResult) -> Table:
-    """Return a row for all layers, a row per layer, and the control."""
+def _weights_parts(found: TrustResult) -> list[Part]:
+    """Return a row for all layers, a row per layer, and the control; and what the columns mean."""
     rows: list[list[str] | None] = []
     for entry in found.shuffles.document():
         where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
@@ -631,7 +625,15 @@ def _weights_table(found: TrustResult) -> Table:
         rows.append([where, *sizes, signed(entry["uniform"])])
     if (control := found.shuffles.control()) is not None:
         rows += [None, ["random order", *map(three_digits, (control["permuted"], *control["interval"])), ""]]
-    return Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows)
+    count = found.shuffles.permuted.shape[1]
+    note = (
+        f"permuted: the size of the change when the weights of every row are permuted, as the median and the middle "
+        f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
+        "The model was not trained with such weights."
+    )
+    if len(found.shuffles.reordered):
+        note += f" random order: all layers permuted, with the tokens in a new order in each of {count} draws."
+    return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), Sentence(note)]
 
 
 def _rankings_table(found: TrustResult, document: dict[str, Any]) -> Table:
@@ -680,19 +682,6 @@ def _tokens_behind(importance: Doubles) -> Floats:
     """Return for each token the share of the others that are less important, `[token]`."""
     less = np.less.outer(importance, importance).sum(axis=0)
     return (less / (len(importance) - 1)).astype(np.float32)
-
-
-def _weights_note(found: TrustResult) -> str:
-    """Explain the table of other weights."""
-    count = found.shuffles.permuted.shape[1]
-    note = (
-        f"permuted: the size of the change when the weights of every row are permuted, as the median and the middle "
-        f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
-        "The model was not trained with such weights."
-    )
-    if not len(found.shuffles.reordered):
-        return note
-    return f"{note} random order: all layers permuted, with the tokens in a new order in each of {count} draws."
 
 
 def _notes(found: TrustResult) -> list[str]:

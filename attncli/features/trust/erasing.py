@@ -28,7 +28,7 @@ from attncli.text.tokens import MASK_TOKENS, Tokens, word_groups
 
 MASKED, DELETED = "mask", "deletion"
 
-Places = frozenset[int]  # of the tokens that are erased
+_Places = frozenset[int]  # of the tokens that are erased
 
 
 class Erasing:
@@ -44,9 +44,9 @@ class Erasing:
         self.text = question.texts[0]
         self.way = way
         self.erasable = erasable(question)
-        self.known: dict[Places, float] = {frozenset(): 0.0}
+        self.known: dict[_Places, float] = {frozenset(): 0.0}
 
-    def changes(self, erased: Sequence[Places]) -> Doubles:
+    def changes(self, erased: Sequence[_Places]) -> Doubles:
         """Return the change for each set of tokens, `[set]`."""
         new = [places for places in dict.fromkeys(erased) if places not in self.known]
         texts = [self.without(places) for places in new]
@@ -55,7 +55,7 @@ class Erasing:
             self.known.update(zip(some, self.measured(some, [texts[number] for number in numbers]), strict=True))
         return np.array([self.known[places] for places in erased])
 
-    def measured(self, erased: Sequence[Places], texts: Sequence[Tokens]) -> list[float]:
+    def measured(self, erased: Sequence[_Places], texts: Sequence[Tokens]) -> list[float]:
         """Measure the changes of sets that go through the network together."""
         spoken = self.text.tokens.spoken
         every = range(len(spoken))
@@ -68,7 +68,7 @@ class Erasing:
         changes = numbers if self.question.kind in FROM_NOTHING else self.question.value - numbers
         return [float(change) for change in changes.cpu()]
 
-    def without(self, erased: Places) -> Tokens:
+    def without(self, erased: _Places) -> Tokens:
         """Return the text without these tokens."""
         tokens = self.text.tokens
         if self.way == DELETED:

@@ -184,21 +184,6 @@ def test_a_directory_without_weights_is_an_error_unless_random_ones_are_asked_fo
 # --- bad requests -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--against", "jax"), "no against 'jax': it is one of transformers, torch"),
-        (("--weights", "heavy"), "no weights 'heavy': it is one of auto, pretrained, random"),
-        (("--mask", "diagonal"), "no mask 'diagonal'"),
-        (("-l", "6"), "layer 6 is out of range"),
-        (("--dtype", "int8"), "no dtype 'int8'"),
-        (("--pad-to", "3"), "can't pad to 3 tokens"),
-    ],
-)
-def test_bad_options(refused, arguments, said):
-    assert said in refused("compare", *arguments, TEXT)
-
-
 def test_what_transformers_refuses(refused, tiny, monkeypatch):
     import transformers
 
