@@ -145,8 +145,8 @@ class Capture(TorchFunctionMode):
         self.missed: list[str] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
         self._wanted_layers, self._wanted_heads, self._queries, self._taps = layers, heads, queries, taps
-        # Ids `[text, token]` that embeddings looked up, with the table, and True in a decoder.
-        self._lookups: list[tuple[Tensor, Tensor, bool]] = []
+        # Ids `[text, token]` that embeddings looked up, the id of the table, and True in a decoder.
+        self._lookups: list[tuple[Tensor, int, bool]] = []
         self._paths: dict[int, str] = {}  # of modules, by id
         self._running: list[nn.Module] = []  # modules, the innermost last
         self._layer_of: dict[str, int] = {}
@@ -209,7 +209,7 @@ class Capture(TorchFunctionMode):
         if isinstance(result, Tensor) and not result.is_nested:
             if func is F.embedding and args[0].dim() in (1, 2):
                 inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
-                self._lookups.append((torch.atleast_2d(args[0].detach()), args[1], inside))
+                self._lookups.append((torch.atleast_2d(args[0].detach()), id(args[1]), inside))
             self._follow(getattr(func, "__name__", ""), args, kwargs, result)
         return result
 
@@ -435,7 +435,7 @@ class Capture(TorchFunctionMode):
         looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
         looked_up = looked_up or self._lookups
         if self._tokenizer is not None and looked_up:
-            words = [ids for ids, table, _ in looked_up if table is looked_up[0][1]]  # the first table: the tokens'
+            words = [ids for ids, table, _ in looked_up if table == looked_up[0][1]]  # the first table: the tokens'
             whole = next((ids for ids in words if ids.shape[1] == count), None)
             if whole is None:  # one step after another, with a cache
                 whole = torch.cat([ids for ids in words if len(ids) == len(words[0])], dim=1)[:, :count]

@@ -106,6 +106,26 @@ def test_maps_of_multihead_attention_are_its_own(data: st.DataObject) -> None:
     np.testing.assert_allclose(seen.calls[0].weights, expected.detach(), atol=1e-12)
 
 
+def test_a_direct_call_hides_what_its_bool_masks_forbid() -> None:
+    torch.manual_seed(0)
+    module, x = nn.MultiheadAttention(WIDTH, HEADS).eval(), torch.randn(LENGTH, 2, WIDTH)
+    padding = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)
+    projections = [module.in_proj_weight, module.in_proj_bias, None, None, False, 0.0, module.out_proj.weight]
+    options = {"key_padding_mask": padding, "attn_mask": torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(2)}
+    more = {"training": False, "average_attn_weights": False, **options}
+    with attncli.capture() as seen:
+        _, expected = F.multi_head_attention_forward(x, x, x, WIDTH, HEADS, *projections, module.out_proj.bias, **more)
+    np.testing.assert_allclose(seen.calls[0].weights, expected.detach(), atol=1e-6)
+    assert seen.calls[0].kind == "encoder"
+
+
+def test_keys_of_other_tokens_are_cross_attention_also_where_there_are_as_many() -> None:
+    module, x, y = nn.MultiheadAttention(WIDTH, HEADS), *torch.randn(2, LENGTH, 1, WIDTH)
+    with attncli.capture() as seen:
+        module(x, y, y)
+    assert seen.calls[0].kind == "cross"
+
+
 class ByHand(nn.Module):
     """Attention as tutorials write it. `way` says how scores, weights and outputs are multiplied."""
 
@@ -117,7 +137,7 @@ class ByHand(nn.Module):
         self.router = nn.Linear(WIDTH, LENGTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.router(x).softmax(-1)  # no attention
+        (x @ self.router.weight.T).softmax(-1) @ x  # no attention: its keys are parameters
         texts, tokens = x.shape[:2]
         q, k, v = (one.view(texts, tokens, HEADS, -1).transpose(1, 2) for one in self.project(x).chunk(3, -1))
         hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
