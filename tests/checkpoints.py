@@ -2,6 +2,7 @@
 
 import json
 import string
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ from slow import slow_except
 from transformers.models.auto import modeling_auto
 
 from attncli import load_model
+from attncli.features.compare import agreement
+from attncli.features.compare.agreement import Agreement
+from attncli.features.compare.beside import OwnPeers, TorchPeers
 from attncli.models import families
 from attncli.models.model import Model
 from attncli.models.transformers_peer import Reference, load_reference
+from attncli.record.selection import Selection
+from attncli.text.tokens import Tokens
 
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
 FAMILIES = tuple(one for one in families.PLACES if one in transformers.CONFIG_MAPPING)
@@ -346,3 +352,17 @@ def load_both(directory: str | Path, dtype: str = "float64") -> tuple[Model, Ref
     """Return our model of a checkpoint, and transformers' network of it."""
     model = load_model(str(directory), device="cpu", dtype=dtype)
     return model, load_reference(model.place.path, model.device, model.dtype)
+
+
+def compare(
+    model: Model,
+    texts: Iterable[Tokens],
+    mask: str | None = None,
+    layers: Selection = "all",
+    reference: Reference | None = None,
+) -> Agreement:
+    """Compare a network of attncli with transformers' or, without that, each layer's attention with torch's."""
+    chosen = model.select_layers(layers)
+    if reference is None:
+        return agreement.compare(TorchPeers(model, mask, chosen), texts)
+    return agreement.compare(OwnPeers(model, reference, (), (), None, mask, chosen), texts)

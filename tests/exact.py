@@ -70,46 +70,46 @@ TURNING = (
 @contextmanager
 def computing_in_float64() -> Iterator[None]:
     """While it lasts, `compare` holds float64 to float64's tolerance in all families."""
+    deberta_norm = modeling_deberta.DebertaLayerNorm
+    sines = modeling_roformer.RoFormerSinusoidalPositionalEmbedding
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transformers_peer, "PARTLY_SINGLE", ())
-        for one in TURNING:
-            patch.setattr(one, "forward", angles(one.forward))
-        patch.setattr(modeling_modernbert, "apply_rotary_pos_emb", turned(modeling_modernbert.apply_rotary_pos_emb))
-        patch.setattr(
-            modeling_modernbert, "eager_attention_forward", attended(modeling_modernbert.eager_attention_forward)
-        )
-        for norm in classes("RMSNorm"):
-            patch.setattr(norm, "forward", normed(norm.forward))
-        for embedding in classes("ScaledWordEmbedding"):
-            patch.setattr(embedding, "forward", embedded(embedding.forward))
-        for module in LIKE_LLAMA:
-            patch.setattr(module, "eager_attention_forward", attended(module.eager_attention_forward))
-        for deberta in (modeling_deberta, modeling_deberta_v2):
-            patch.setattr(deberta, "scaled_size_sqrt", scaled(deberta.scaled_size_sqrt))
-        norm = modeling_deberta.DebertaLayerNorm
-        patch.setattr(norm, "forward", layer_normed(norm.forward))
-        sines = modeling_roformer.RoFormerSinusoidalPositionalEmbedding
-        patch.setattr(sines, "forward", looked_up(sines.forward))
+        for owner, name, exact in (
+            *((one, "forward", angles) for one in TURNING),
+            (modeling_modernbert, "apply_rotary_pos_emb", turned),
+            *((one, "eager_attention_forward", attended) for one in (modeling_modernbert, *LIKE_LLAMA)),
+            *((one, "forward", normed) for one in classes("RMSNorm")),
+            *((one, "forward", embedded) for one in classes("ScaledWordEmbedding")),
+            *((one, "scaled_size_sqrt", scaled) for one in (modeling_deberta, modeling_deberta_v2)),
+            (deberta_norm, "forward", layer_normed),
+            (sines, "forward", looked_up),
+        ):
+            patch.setattr(owner, name, either(getattr(owner, name), exact))
         yield
 
 
-def angles(forward: Any) -> Any:
-    def exact(self: Any, x: Tensor, position_ids: Tensor, *layer_type: str) -> tuple[Tensor, Tensor]:
-        if x.dtype != DOUBLE:
-            return forward(self, x, position_ids, *layer_type)  # type: ignore[no-any-return]
-        config = self.config
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        stated = config.rope_parameters
-        stated = stated[layer_type[0]] if layer_type else stated
-        size = int(size * (stated.get("partial_rotary_factor") or 1.0))
-        rates = stated["rope_theta"] ** -(torch.arange(0, size, 2, dtype=DOUBLE) / size)
-        llama_3 = stated["rope_type"] == "llama3"
-        rates = slowed(rates, stated) if llama_3 else rates / stated.get("factor", 1.0)
-        found = position_ids[..., None].double() * rates
-        both = torch.cat((found, found), dim=-1)
-        return both.cos(), both.sin()
+def either(usual: Any, exact: Any) -> Any:
+    """Return a function that calls `exact` where one of the first two arguments is float64, or a module of it."""
 
-    return exact
+    def call(*given: Any, **named: Any) -> Any:
+        tensors = [one if isinstance(one, Tensor) else getattr(one, "weight", None) for one in given[:2]]
+        return (exact if any(getattr(one, "dtype", None) == DOUBLE for one in tensors) else usual)(*given, **named)
+
+    return call
+
+
+def angles(self: Any, x: Tensor, position_ids: Tensor, *layer_type: str) -> tuple[Tensor, Tensor]:
+    config = self.config
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    stated = config.rope_parameters
+    stated = stated[layer_type[0]] if layer_type else stated
+    size = int(size * (stated.get("partial_rotary_factor") or 1.0))
+    rates = stated["rope_theta"] ** -(torch.arange(0, size, 2, dtype=DOUBLE) / size)
+    llama_3 = stated["rope_type"] == "llama3"
+    rates = slowed(rates, stated) if llama_3 else rates / stated.get("factor", 1.0)
+    found = position_ids[..., None].double() * rates
+    both = torch.cat((found, found), dim=-1)
+    return both.cos(), both.sin()
 
 
 def slowed(rates: Tensor, stated: Any) -> Tensor:
@@ -121,77 +121,41 @@ def slowed(rates: Tensor, stated: Any) -> Tensor:
     return torch.where(waves < length / most, rates, torch.where(waves > length / least, rates / factor, between))
 
 
-def turned(apply: Any) -> Any:
-    def exact(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, ...]:
-        if query.dtype != DOUBLE:
-            return apply(query, key, cos, sin, unsqueeze_dim=unsqueeze_dim)  # type: ignore[no-any-return]
-        half = modeling_modernbert.rotate_half
-        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
-        return tuple(x * cos + half(x) * sin for x in (query, key))
-
-    return exact
+def turned(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, ...]:
+    half = modeling_modernbert.rotate_half
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return tuple(x * cos + half(x) * sin for x in (query, key))
 
 
-def attended(attend: Any) -> Any:
-    def exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, **more: Any) -> Any:
-        if query.dtype != DOUBLE:
-            return attend(module, query, key, value, mask, scaling=scaling, **more)
-        key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
-        scores = query @ key.transpose(2, 3) * scaling
-        if (softcap := more.get("softcap")) is not None:
-            scores = softcap * (scores / softcap).tanh()
-        weights = (scores if mask is None else scores + mask).softmax(dim=-1)
-        return (weights @ value).transpose(1, 2).contiguous(), weights
-
-    return exact
+def attended(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, **more: Any) -> Any:
+    key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], dim=1) for one in (key, value))
+    scores = query @ key.transpose(2, 3) * scaling
+    if (softcap := more.get("softcap")) is not None:
+        scores = softcap * (scores / softcap).tanh()
+    weights = (scores if mask is None else scores + mask).softmax(dim=-1)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
-def embedded(forward: Any) -> Any:
-    def exact(self: Any, ids: Tensor) -> Tensor:
-        if self.weight.dtype != DOUBLE:
-            return forward(self, ids)  # type: ignore[no-any-return]
-        return torch.nn.functional.embedding(ids, self.weight) * self.scalar_embed_scale  # type: ignore[no-any-return]
-
-    return exact
+def embedded(self: Any, ids: Tensor) -> Any:
+    return torch.nn.functional.embedding(ids, self.weight) * self.scalar_embed_scale
 
 
-def normed(forward: Any) -> Any:
-    def exact(self: Any, x: Tensor) -> Tensor:
-        if x.dtype != DOUBLE:
-            return forward(self, x)  # type: ignore[no-any-return]
-        gemma = "Gemma" in type(self).__name__
-        gain, eps = (1 + self.weight, self.eps) if gemma else (self.weight, self.variance_epsilon)
-        return gain * x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()  # type: ignore[no-any-return]
-
-    return exact
+def normed(self: Any, x: Tensor) -> Any:
+    gemma = "Gemma" in type(self).__name__
+    gain, eps = (1 + self.weight, self.eps) if gemma else (self.weight, self.variance_epsilon)
+    return gain * x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()
 
 
-def scaled(size: Any) -> Any:
-    def exact(query: Tensor, factor: int) -> Tensor:
-        if query.dtype != DOUBLE:
-            return size(query, factor)  # type: ignore[no-any-return]
-        return torch.tensor(query.shape[-1] * factor, dtype=DOUBLE).sqrt()
-
-    return exact
+def scaled(query: Tensor, factor: int) -> Tensor:
+    return torch.tensor(query.shape[-1] * factor, dtype=DOUBLE).sqrt()
 
 
-def looked_up(look: Any) -> Any:
-    def exact(self: Any, shape: Any, before: int = 0, position_ids: Tensor | None = None) -> Tensor:
-        if self.weight.dtype != DOUBLE:
-            return look(self, shape, before, position_ids)  # type: ignore[no-any-return]
-        size = self.embedding_dim
-        found = torch.arange(shape[1], dtype=DOUBLE)[:, None] * 10000.0 ** (
-            -torch.arange(0, size, 2, dtype=DOUBLE) / size
-        )
-        return torch.cat((found.sin(), found.cos()), dim=-1)
-
-    return exact
+def looked_up(self: Any, shape: Any, before: int = 0, position_ids: Tensor | None = None) -> Tensor:
+    size = self.embedding_dim
+    rates = 10000.0 ** (-torch.arange(0, size, 2, dtype=DOUBLE) / size)
+    found = torch.arange(shape[1], dtype=DOUBLE)[:, None] * rates
+    return torch.cat((found.sin(), found.cos()), dim=-1)
 
 
-def layer_normed(forward: Any) -> Any:
-    def exact(self: Any, x: Tensor) -> Tensor:
-        if x.dtype != DOUBLE:
-            return forward(self, x)  # type: ignore[no-any-return]
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.variance_epsilon)
-
-    return exact
+def layer_normed(self: Any, x: Tensor) -> Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.variance_epsilon)

@@ -1,6 +1,8 @@
 """The explorer with keys pressed by a test: on a screen of any size, without a terminal."""
 
 import asyncio
+import functools
+import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +16,7 @@ from attncli.models.opening import Opening
 from attncli.record.selection import Input
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
-PATIENCE = 12  # seconds for an answer: only what hangs takes so long
+PATIENCE = 60  # seconds for an answer: only what hangs takes so long
 # After each key Textual waits until the process has been idle for 1/50 of a second, since a screen is drawn every 1/60.
 # Where it is drawn more often, a shorter wait is enough.
 textual.screen.UPDATE_PERIOD = 1 / 500
@@ -120,3 +122,30 @@ def explore(session, script, look=None, size=(100, 30), **options):
 
     with ThreadPoolExecutor(1) as threads:
         threads.submit(asyncio.run, run()).result()
+
+
+def explored(look=None, **options):
+    """Make a test of `async def test(it, ...)`: it runs on a screen of the fixture `session`.
+
+    look: the first state, or a function that makes it of the session. options: as for `explore`; a parameter of the
+    test with such a name comes before them.
+    """
+
+    def made(script):
+        parameters = [*inspect.signature(script).parameters][1:]
+
+        @functools.wraps(script)
+        def test(session, **fixtures):
+            there = fixtures | {"session": session}
+            given = {name: there[name] for name in ("size", "begin") if name in parameters}
+            wanted = {name: there[name] for name in parameters}
+            first = look(session) if callable(look) else look
+            explore(session, functools.partial(script, **wanted), first, **{**options, **given})
+
+        names = dict.fromkeys(["session", *parameters])
+        test.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+        )
+        return test
+
+    return made

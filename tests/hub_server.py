@@ -51,6 +51,7 @@ class HubServer(ThreadingHTTPServer):
         self.repos: dict[str, Path] = {}
         self.requests: list[tuple[str, str, str | None]] = []  # method, path, Authorization
         self.breaks = False  # hangs up in the middle of a file of weights
+        self.gated = False  # lists files, and gives none
 
     def fetched(self) -> set[str]:
         return {path.rpartition("/")[2] for method, path, _ in self.requests if method == "GET" and "/resolve/" in path}
@@ -73,6 +74,8 @@ class HubHandler(BaseHTTPRequestHandler):
         directory = self.server.repos.get("/".join(parts[:2]))
         if directory is None:
             self.send(404, b'{"error": "Repository not found"}', {"X-Error-Code": "RepoNotFound"})
+        elif parts[2:3] == ["resolve"] and self.server.gated:
+            self.send(403, b"", {"X-Error-Code": "GatedRepo"})
         elif parts[2:3] == ["resolve"]:
             self.send_file(directory.joinpath(*parts[4:]))
         else:

@@ -24,8 +24,8 @@ from attncli.corpus.folder import Local
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.inputs import read_lines
-from attncli.models import hub
 from attncli.models.config import read_config
+from attncli.models.hashes import file_sha256
 from attncli.models.outputs import modules_of
 from attncli.models.weights import SafetensorsFile, read_pickle
 from attncli.text.samples import copy_files
@@ -57,7 +57,7 @@ LOADERS = {
     "config.json": ("config.json", read_config),
     "weights": ("model.safetensors", SafetensorsFile),
     "a pickle": ("pytorch_model.bin", read_pickle),
-    "a hash": ("model.safetensors", hub.file_sha256),
+    "a hash": ("model.safetensors", file_sha256),
     "vocab.txt": ("vocab.txt", lambda path: wordpiece(path.parent)),
     "vocab.json": ("vocab.json", lambda path: byte_pairs(beside(path, ("merges.txt", "")))),
     "merges.txt": ("merges.txt", lambda path: byte_pairs(beside(path, ("vocab.json", "{}")))),
@@ -103,7 +103,7 @@ def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
     assert len(attncli.load_records(tmp_path / "texts.safetensors")) == 2
     assert load_statistics(tmp_path / "statistics.json").texts == load_statistics(SAVED / "statistics.json").texts
     assert open_regular(tmp_path / "record.npz").read() == (SAVED / "record.npz").read_bytes()
-    assert hub.file_sha256(tmp_path / "record.npz") == hub.file_sha256(SAVED / "record.npz")
+    assert file_sha256(tmp_path / "record.npz") == file_sha256(SAVED / "record.npz")
 
 
 def test_a_file_that_became_a_pipe_after_it_was_looked_at_is_not_waited_for(tmp_path, monkeypatch):

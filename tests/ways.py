@@ -48,10 +48,10 @@ from attncli.features.compare.beside import (
 from attncli.features.compare.eager import Eager, EagerPeers, EagerResult
 from attncli.features.compare.ways import Way
 from attncli.models.block import LEAST_QUERIES
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
-from attncli.models.hub import CONFIG_FILE
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
 from attncli.models.transformers_peer import Reference, load_reference, quiet
@@ -76,7 +76,8 @@ def own_peers(path: Path | str, dtype: str = "float64", inputs: Sequence[Input] 
 def eager_peers(path: Path | str, which: str | None = None, mask: str | None = None, **more: Any) -> EagerPeers:
     """Return a network that transformers runs, with our place in it and without. more: `dtype`, `without`."""
     model = load_model(str(path), device="cpu", engine="transformers", **more).of_part(which)
-    return EagerPeers(Eager(model), [model.with_answer(one) for one in model.tokenize(INPUTS, None)], mask)
+    texts = model.tokenize([one._replace(pair=None) for one in INPUTS], None)
+    return EagerPeers(Eager(model), [model.with_answer(one) for one in texts], mask)
 
 
 # --- in every network -----------------------------------------------------------------------------------
@@ -148,19 +149,22 @@ def some_heads_of_all(peers: Peers) -> Iterator[float]:
 
 
 def without(peers: Peers) -> Iterator[float]:
-    """Silence one head of each layer, another in each, and compare weights and vectors."""
+    """Silence one head of each layer, another in each, and compare weights and the last vectors."""
     [text, *_], beside = peers.texts, copy(peers)
     heads = [(layer, layer % peers.model.heads) for layer in peers.model.select_layers("all")]
     beside.answering = peers.model.without(heads)
     if isinstance(peers, EagerPeers):
         theirs: Any = put(peers, text, gates_without(peers, heads))
+        last = last_of(theirs)
     else:
         with outputs_put(peers.reference.network, peers.model, dict.fromkeys(heads, 0.0)):
             theirs = peers.run_theirs(text, peers.mask)
+        last = theirs.states[-1]
     rows = peers.rows(text)
     [(_, one)] = beside.run_model([text])
     yield difference(one.weights[..., rows, :], theirs.weights[peers.places(peers.layers)][..., rows, :])
-    yield from peers.vector_differences(beside.our_vectors(text, peers.mask), peers.their_vectors(theirs), text)
+    with torch.inference_mode():
+        yield from peers.vector_differences(beside.answering.last_hidden([text], peers.mask), [last], text.spoken)
 
 
 def explained(peers: Peers) -> Iterator[float]:
@@ -487,12 +491,19 @@ def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float 
     """Run the eager attention with heads multiplied by gates `[layer, head]`; where one is 0, another output stands."""
     peers.check_projections()
 
+    layers = peers.reference.layers
+
     def change(call: int, joined: Tensor) -> Tensor:
-        gate = gates[peers.reference.layers[call]][:, None]
+        gate = gates[layers[call % len(layers)]][:, None]  # what the network hides is read off in a pass before
         return (joined.unflatten(-1, (len(gate), -1)) * gate + (1 - gate) * instead).flatten(-2)
 
     with peers.reference.inputs_changed(peers.reference.joining(text).values(), change):
         return peers.reference.theirs(text, peers.mask)
+
+
+def last_of(theirs: EagerResult) -> Tensor:
+    """Return the last vectors of what writes or, in an encoder, of what reads, `[token, size]`."""
+    return (getattr(theirs.made, "decoder_hidden_states", None) or theirs.made.hidden_states)[-1][0]
 
 
 def gates_without(peers: EagerPeers, heads: Sequence[Head] = ()) -> Tensor:
@@ -512,7 +523,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
     """Hide edges of one head, in the first layer and in the last one, side by side, as `cut` does."""
     text, heads = peers.plain[0], peers.model.heads
     unchanged = Unchanged.of(peers.model, text, peers.mask)
-    yield vector_difference(unchanged.last[0], peers.theirs(text).last)
+    yield vector_difference(unchanged.last[0], last_of(peers.theirs(text)))
     # weight goes along these edges: from the last query to all keys that it sees but one
     seen = (peers.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
     edges = [(len(text) - 1, key) for key in seen[:-1]]
@@ -523,7 +534,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
             for query, key in edges:
                 visible[0, head, query, key] = False
             theirs = peers.reference.theirs(text, peers.mask, shown={layer: visible} if edges else None)
-        yield vector_difference(ours, theirs.last)
+        yield vector_difference(ours, last_of(theirs))
 
 
 def ablations(peers: EagerPeers) -> Iterator[float]:
@@ -534,7 +545,7 @@ def ablations(peers: EagerPeers) -> Iterator[float]:
     vector = torch.linspace(-1, 1, size, dtype=peers.model.dtype, device=peers.model.device)
     made = Unchanged.of(peers.model, text, peers.mask).copies(0, [Put({head: vector}) for head in outer(peers)])
     for ours, head in zip(made, outer(peers), strict=True):
-        yield vector_difference(ours, put(peers, text, gates_without(peers, [head]), vector).last)
+        yield vector_difference(ours, last_of(put(peers, text, gates_without(peers, [head]), vector)))
 
 
 def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
@@ -544,7 +555,7 @@ def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
     layers = peers.reference.layers
     with torch.enable_grad():
         gates = gates_without(peers).requires_grad_()
-        last = put(peers, peers.texts[0], gates).last
+        last = last_of(put(peers, peers.texts[0], gates))
         [wanted] = torch.autograd.grad(question([last[None]])[0], gates)
     yield share_apart(gate_gradients(question)[layers], wanted[layers])
 

@@ -1,3 +1,3 @@
 """Parts that every room uses. The version of the package stands here."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

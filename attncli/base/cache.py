@@ -1,4 +1,4 @@
-"""The folder of results that can be computed again: digests of weights, usual weights, and copies of models.
+"""The folder of results that can be computed again: digests of weights, usual weights, and converted models.
 
 ATTNCLI_CACHE names it. By default it is `attncli` in XDG_CACHE_HOME or in ~/.cache. The program never needs
 the cache. If the folder is missing, read-only or garbled, nothing changes and no message appears. Code that reads a

@@ -1,7 +1,7 @@
 """Schemas of documents from outside, written as tables: `fields({"name": text(), "layers": integer(1)})`.
 
 Each function returns a check. A check takes a value and its name, and raises ValueError if the value is invalid. Checks
-change nothing. They stay by hand: importing msgspec takes 0.1 s, as long as NumPy, and would replace some 100 lines.
+change nothing. They stay by hand: importing msgspec takes 25 ms, and its errors don't state the value.
 """
 
 import reprlib

@@ -1,24 +1,14 @@
-"""Send one text through this program and through another.
+"""What `compare` needs of both programs: the rows in which transformers gives NaN, one layer's attention in torch."""
 
-Against transformers, both run the whole network, so that a difference in one layer goes on into the next.
-Against `torch.nn.MultiheadAttention`, every layer stands by itself: both get that layer's input from our pass.
-Some rows of transformers have no numbers (`Lost`); nothing can be compared with these.
-"""
-
-import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncli.attention import MultiHeadAttention
-from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
-from attncli.models.devices import as_tensor
 from attncli.models.model import Model
-from attncli.models.transformers_peer import Reference
-from attncli.record import Request
 from attncli.text.tokens import Tokens
 
 
@@ -42,31 +32,18 @@ class Lost(NamedTuple):
         )
 
 
-def lost_rows(tokens: Tokens, mask: str, weights: Iterable[Tensor], states: Iterable[Tensor]) -> Lost | None:
-    """Return the rows of real tokens in which transformers gives NaN; None when there are none."""
-    real = torch.tensor([not padding for padding in tokens.padding])
-    after = list(states)[1:]
+def lost_rows(
+    tokens: Tokens, mask: str, layers: Sequence[int], weights: Iterable[Tensor], vectors: Iterable[Tensor]
+) -> Lost | None:
+    """Return the rows of real tokens in which transformers gives NaN in these layers; None when there are none."""
     bad = torch.stack(
         [
-            real & (one.isnan().any(dim=-1).any(dim=0) | state.isnan().any(dim=-1)).cpu()
-            for one, state in zip(weights, after, strict=True)
+            (one.isnan().any(dim=-1).any(dim=0) | vector.isnan().any(dim=-1)).cpu()
+            for one, vector in zip(weights, vectors, strict=True)
         ]
-    )
-    layers = bad.any(dim=1).nonzero()
-    return Lost(mask, int(layers[0]), int(bad.any(dim=0).sum()), False) if len(layers) else None
-
-
-def run_finite(
-    reference: Reference, tokens: Tokens, mask: str
-) -> tuple[tuple[list[Tensor], list[Tensor]], Lost | None]:
-    """Run the reference; in float32 where that gives numbers in rows of real tokens, and float64 gives NaN."""
-    made = reference.run(tokens, mask)
-    lost = lost_rows(tokens, mask, *made)
-    if lost is not None and reference.dtype == torch.float64:
-        instead = reference.in_float32.run(tokens, mask)
-        if lost_rows(tokens, mask, *instead) is None:
-            return instead, lost._replace(in_float32=True)
-    return made, lost
+    ) & ~torch.tensor(tokens.padding)
+    places = bad.any(dim=1).nonzero()
+    return Lost(mask, layers[int(places[0])], int(bad.any(dim=0).sum()), False) if len(places) else None
 
 
 def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
@@ -78,97 +55,9 @@ def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
     return tuple(found.values())
 
 
-class TextPass(NamedTuple):
-    """The output of one program on one text, for each of the layers compared.
-
-    weights: `[head, query, key]` each; hidden: `[token, hidden_size]` each; embeddings: `[token, hidden_size]`.
-    """
-
-    weights: Sequence[Tensor]
-    hidden: Sequence[Tensor]
-    embeddings: Tensor | None = None
-
-    def only(self, rows: list[int]) -> "TextPass":
-        """Return the pass for these tokens only."""
-        return TextPass(
-            [weights[:, rows] for weights in self.weights],
-            [hidden[rows] for hidden in self.hidden],
-            None if self.embeddings is None else self.embeddings[rows],
-        )
-
-
-class Passes(NamedTuple):
-    """The passes of one text.
-
-    exact: the other program's pass in float32, with the same weights, where both run in half precision. lost: the rows
-    in which transformers gives NaN.
-    """
-
-    ours: TextPass
-    theirs: TextPass
-    exact: TextPass | None = None
-    lost: Lost | None = None
-
-
-BothPasses = Callable[[Tokens], Passes]
-
-
-def beside_transformers(model: Model, layers: Sequence[int], mask: str, reference: Reference) -> BothPasses:
-    """Return the function that sends a text through our network and through transformers'."""
-    after = [layer + 1 for layer in layers]  # vectors before the first layer come first
-
-    def chosen(weights: Sequence[Tensor], hidden: Sequence[Tensor]) -> TextPass:
-        return TextPass([weights[layer] for layer in layers], [hidden[number] for number in after], hidden[0])
-
-    def both(tokens: Tokens) -> Passes:
-        [taken] = model.take([tokens], Request(list(layers), mask=mask))
-        hidden = model.hidden_states(tokens, mask)
-        theirs, lost = run_finite(reference, tokens, mask)
-        exact = chosen(*reference.in_float32.run(tokens, mask)) if is_half(model.dtype) else None
-        ours = TextPass(list(taken.weights), [hidden[number] for number in after], hidden[0])
-        return Passes(ours, chosen(*theirs), exact, lost)
-
-    return both
-
-
 def is_half(dtype: torch.dtype) -> bool:
     """Return whether a dtype is smaller than float32."""
     return dtype.itemsize < torch.float32.itemsize
-
-
-def beside_torch(model: Model, layers: Sequence[int], mask: str) -> BothPasses:
-    """Return the function that sends each layer's input from our pass through our attention and torch's.
-
-    Raises RequestError where positions have a part in the scores, which torch's module knows nothing of.
-    """
-    if any(model.config.positions[layer] is not None for layer in layers):
-        kind = model.config.model_type
-        raise RequestError(
-            f"the scores of {kind} depend on positions, and torch's module has no such scores: leave --against out"
-        )
-    model.need(model.config.layers)
-    theirs = [torch_attention(model.network.layer(layer).attention) for layer in layers]
-
-    exact = [copy.deepcopy(one).float() for one in theirs] if is_half(model.dtype) else None
-
-    def both(tokens: Tokens) -> Passes:
-        ours = AttentionInputs(model)
-        [taken] = model.take([tokens], Request(list(layers), mask=mask), [ours])
-
-        def made_by(modules: Sequence[nn.MultiheadAttention]) -> TextPass:
-            made = [
-                torch_attend(one, ours.inputs[layer].to(one.out_proj.weight.dtype), allowed)
-                for one, layer, allowed in zip(modules, layers, as_tensor(taken.masks, model.device), strict=True)
-            ]
-            return TextPass([weights for weights, _ in made], [output for _, output in made])
-
-        with torch.inference_mode():
-            outputs = [ours.joined(layer) for layer in layers]
-            return Passes(
-                TextPass(list(taken.weights), outputs), made_by(theirs), None if exact is None else made_by(exact)
-            )
-
-    return both
 
 
 class AttentionInputs(Tap):

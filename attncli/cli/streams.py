@@ -16,7 +16,7 @@ from attncli.base.errors import RequestError
 STAND_INS = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # an empty stdin, a stdout that can't be written to, lost words
 
 
-class Data(io.FileIO):
+class _Stdout(io.FileIO):
     """The target of stdout. Raises RequestError if it can't write, and ends the program if the reader has gone."""
 
     def write(self, data: Any) -> int:
@@ -31,7 +31,7 @@ class Data(io.FileIO):
         return written
 
 
-class Words(io.FileIO):
+class _Stderr(io.FileIO):
     """The target of stderr, which may fail."""
 
     def write(self, data: Any) -> int:
@@ -54,8 +54,8 @@ def prepare() -> None:
             os.open(os.devnull, how)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = text(Data(1, "wb", closefd=False), sys.stdout)
-    sys.stderr = text(Words(os.dup(2), "wb"), sys.stderr)
+    sys.stdout = text(_Stdout(1, "wb", closefd=False), sys.stdout)
+    sys.stderr = text(_Stderr(os.dup(2), "wb"), sys.stderr)
     sys.__dict__.update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # where a terminal's width is asked for
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

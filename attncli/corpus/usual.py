@@ -20,7 +20,7 @@ from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.errors import no_notices
 from attncli.base.untrusted import read_npz, read_regular
-from attncli.models.hub import CONFIG_FILE
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input, Request
 from attncli.text.samples import find_sample

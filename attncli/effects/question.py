@@ -33,7 +33,7 @@ from attncli.effects.asking import OPTIONS, Asking, MeasuredOutput
 from attncli.effects.change import Change, Unchanged, run_changes
 from attncli.models.engine import Engine
 from attncli.models.output import SIGMOID, Output
-from attncli.models.outputs import manner_of, output_of
+from attncli.models.outputs import embedding_settings, output_of
 from attncli.record import Request
 from attncli.record.selection import select_token
 from attncli.text.tokens import CONTINUED, Fed, Read, Tokens, masked, unknown_name
@@ -372,7 +372,7 @@ def make_question(
     kind = asking.kind or _usual_kind(output, asking, several=isinstance(tokens, Read | Fed) and len(tokens.goal) > 1)
     _check_fields(kind, asking)
     if kind == "cosine" and output is not None and asking.similar_to is not None:
-        manner = manner_of(model.place.path, model.tokenizer.max_tokens)
+        manner = embedding_settings(model.place.path, model.tokenizer.max_tokens)
         first, second = (manner.tokens(model.tokenizer, one) for one in (text, asking.similar_to))
         asked = Unchanged.of(model, first, asking.mask, request=request)
         return Cosine([asked, Unchanged.of(model, second, asking.mask)], output)

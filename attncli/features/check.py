@@ -39,7 +39,7 @@ class Check(Feature):
 
     Your code runs on many inputs, masks and precisions, and is compared with the formula: in a process of its own, to
     which files and the network are open. A known mistake is named. Of a model: does it look ahead, does [PAD] leak, are
-    cached steps right? Exit code 0: right, 1: wrong, 2: can't be checked.
+    cached steps right? Exit code 1: wrong, 2: can't be checked.
 
     \b
     An adapter at the end of the file, if names don't explain how to call it:

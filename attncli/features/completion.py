@@ -129,7 +129,8 @@ def counts(options: Mapping[str, Any]) -> tuple[int, int]:
 
 def config_file(name: str) -> Path | None:
     """Find config.json in a directory or in the Hugging Face cache, whose own functions take 0.15 s to import."""
-    from attncli.models.hub import CONFIG_FILE, HUB_ID, directory
+    from attncli.models.checkpoint_files import CONFIG_FILE
+    from attncli.models.hub import HUB_ID, directory
 
     folder = directory(name)
     if folder is None and HUB_ID.fullmatch(name):

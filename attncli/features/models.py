@@ -14,7 +14,7 @@ from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
     from attncli.models.aliases import Alias
-    from attncli.models.hub import Place
+    from attncli.models.checkpoint_files import Place
 
 LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
 
@@ -24,9 +24,9 @@ class Models(Feature):
     """List the models with a short name, or show one.
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
-    is named by its Hub repository (owner/name), its directory, its .gguf file, or its address (s3://bucket/folder).
-    ATTNCLI_MODEL sets another default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints
-    the configuration, files and hash of a model that is here, and what runs it.
+    is named by its Hub repository (owner/name), its directory, or its .gguf file. ATTNCLI_MODEL sets another default,
+    and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration, files and hash
+    of a model that is here, and what runs it.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ class Models(Feature):
     action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None
     name: Annotated[
         str | None,
-        argument("NAME", "An alias, a repository, a directory, a .gguf file or an address.", completion.model),
+        argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model),
     ] = None
     verify: Annotated[bool, option(MODEL, "--verify", help="show: read the weights again, and compare their hash.")] = (
         False
@@ -96,7 +96,7 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
     from attncli.models.gguf.conversion import types
-    from attncli.models.hub import cached_sha256, check_sha256
+    from attncli.models.hashes import cached_sha256, check_sha256
     from attncli.models.loading import check_runs
 
     engine, why, config = describe(place.path)

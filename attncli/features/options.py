@@ -179,9 +179,9 @@ Segments = Annotated[
 ]
 Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
-ModelName = Annotated[str, model("Alias, Hub id, path, address.", envvar="ATTNCLI_MODEL", use="record")]
+ModelName = Annotated[str, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record")]
 ModelNames = Annotated[
-    str, model("Alias, Hub id, path, address; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
+    str, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
 ]
 AS_TRAINED = "as trained"
 MaskOption = Annotated[

@@ -378,7 +378,7 @@ def check_models(models: Iterable[str]) -> None:
 def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text; none if the network can't be tapped."""
     from attncli.models.engine import tapped
-    from attncli.models.taps import Progress
+    from attncli.models.taps import LayerProgress
 
     part = tapped(engine, asked.request.which)
     tokens_at_least = (len(asked.text.text) + len(asked.text.pair or "")) // 4  # a guess, without tokenizing
@@ -391,7 +391,7 @@ def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> li
             done.append(layer)
         watch((len(done) - 1) / (part.layers * len(asked.masks)))
 
-    return [Progress(tell)]
+    return [LayerProgress(tell)]
 
 
 def size_of(records: Iterable[AttentionRecord]) -> int:

@@ -13,7 +13,7 @@ from attncli.base.choices import Output as Kind
 from attncli.record.parts import Answer
 from attncli.text.tokens import Notation, Tokens, text_between
 
-Numbers = Floats | Doubles  # float64 if the model computes in it
+OutputValues = Floats | Doubles  # float64 if the model computes in it
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,8 +30,8 @@ class Prediction(Brief):
     output: str
     kind: Kind
     labels: Sequence[str]
-    values: Numbers
-    probabilities: Numbers | None
+    values: OutputValues
+    probabilities: OutputValues | None
 
 
 MOST = 20  # labels of a text

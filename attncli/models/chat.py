@@ -33,10 +33,11 @@ def chat_prompt(directory: Path, message: str) -> str:
     Raises RequestError if the checkpoint has no chat template, or its template fails or exceeds the limits.
     """
     settings = _settings_of(directory)
-    contents = {name: _content(settings.get(name)) for name in _MARKS}
+    stated = {name: settings.get(name) for name in _MARKS}
+    contents = {name: mark.get("content") if isinstance(mark, dict) else mark for name, mark in stated.items()}
     job = {
         "template": _template_of(directory, settings),
-        "marks": {name: token for name, token in contents.items() if token is not None},
+        "marks": {name: token for name, token in contents.items() if isinstance(token, str)},
         "messages": [{"role": "user", "content": message}],
         "seconds": _LONGEST_WORK,
     }
@@ -123,9 +124,3 @@ def _template_of(directory: Path, settings: dict[str, Any]) -> str:
     if not isinstance(stated, str):
         raise RequestError(f"{directory} has no chat template, so it was not trained on chats: leave --chat out")
     return stated
-
-
-def _content(mark: Any) -> str | None:
-    """Return a special token that is stated as a text or an object; None for anything else."""
-    stated = mark.get("content") if isinstance(mark, dict) else mark
-    return stated if isinstance(stated, str) else None

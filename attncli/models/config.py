@@ -7,13 +7,14 @@ the values of config.json without trusting them.
 import json
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, shorten
 from attncli.base.untrusted import read_json
+from attncli.models.checkpoint_files import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES
 from attncli.models.families import find_family
 from attncli.models.families.family import (
     Biased,
@@ -27,7 +28,7 @@ from attncli.models.families.family import (
     Turned,
     Values,
 )
-from attncli.models.hub import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES, own_code
+from attncli.models.own_code import own_code
 
 TABLE = "embeddings.tokens"  # the token embeddings in our network
 _WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
@@ -61,6 +62,7 @@ class ModelConfig:
     biases: which of the attention's projections, the feed-forward part and the norms have a bias. first_norm: the first
     pre-norm layer has a norm before its attention. conv: a convolution over neighbouring tokens, parallel to the first
     layer. layer_names: for each layer its name in a checkpoint, usually its number; layers of one name share weights.
+    stated: the content of config.json.
     """
 
     model_type: str
@@ -100,6 +102,7 @@ class ModelConfig:
     first_norm: bool = True
     conv: Conv | None = None
     layer_names: tuple[str, ...]
+    stated: Mapping[str, Any] = field(compare=False, repr=False)
 
     @property
     def part(self) -> str:
@@ -218,7 +221,7 @@ class ModelConfig:
         fields.update(family.settings(values))
         nothing = (None,) * fields["layers"]
         of_layers = {"positions": nothing, "reach": nothing, "layer_names": tuple(map(str, range(fields["layers"])))}
-        config = cls(model_type=data["model_type"], family=family, **{**of_layers, **fields})
+        config = cls(model_type=data["model_type"], family=family, stated=data, **{**of_layers, **fields})
         if data.get("is_decoder") and not config.causal:
             raise NoOwnNetwork(f"is_decoder is set, but attncli runs {family.name} only as an encoder")
         if hidden_size % heads != 0 and config.head_dim == hidden_size // heads:

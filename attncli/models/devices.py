@@ -62,7 +62,7 @@ _SPARE = 2  # a reused piece is at most this many times larger than needed
 _LINE = 64  # bytes of a cache line, to which pieces are aligned
 
 
-class Piece:
+class _Memory:
     """A block of memory."""
 
     def __init__(self, size: int) -> None:
@@ -76,7 +76,7 @@ class Piece:
 class _Lease:
     """A borrowed piece. NumPy arrays made from it keep it alive, and so does every view of them."""
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: _Memory) -> None:
         self.__array_interface__ = piece.bytes.__array_interface__
 
 
@@ -84,7 +84,7 @@ class Storage:
     """Reusable CPU memory, safe for several threads. waiting: the free pieces, in the order of their return."""
 
     def __init__(self) -> None:
-        self.waiting: list[Piece] = []
+        self.waiting: list[_Memory] = []
 
     def empty(self, shape: Sequence[int], like: Tensor) -> Tensor:
         """Return an uninitialised tensor of this shape, like `like`. Raises MemoryError if no memory is left."""
@@ -96,16 +96,16 @@ class Storage:
         weakref.finalize(lease, self.put_back, piece).atexit = False
         return from_numpy(np.asarray(lease)[:size]).view(like.dtype).view(*shape)
 
-    def take(self, size: int) -> Piece:
+    def take(self, size: int) -> _Memory:
         """Return a piece of at least this size: the one returned last that is not much too large, or a new one."""
         for piece in reversed(self.waiting.copy()):
             if size <= len(piece) <= _SPARE * size:
                 with suppress(ValueError):  # another thread took it
                     self.waiting.remove(piece)
                     return piece
-        return Piece(size)
+        return _Memory(size)
 
-    def put_back(self, piece: Piece) -> None:
+    def put_back(self, piece: _Memory) -> None:
         """Return a piece for reuse. If too much is free, drop the pieces that have waited longest."""
         self.waiting.append(piece)
         while sum(map(len, self.waiting)) > WAITING:

@@ -13,9 +13,9 @@ from attncli.base.choices import check_instance, check_optional_text, check_text
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import CONFIG_FILE, Place
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoOwnNetwork
-from attncli.models.hub import CONFIG_FILE, Place
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import Selected, TextResult, as_record, take_batch
 from attncli.models.walk import Walker
@@ -37,7 +37,7 @@ from attncli.record.selection import (
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.models.answers import Numbers, Prediction
+    from attncli.models.answers import OutputValues, Prediction
     from attncli.models.output import Output
 
 # --- memory --------------------------------------------------------------------------------------------
@@ -499,7 +499,7 @@ class Engine(Walker):
 
         return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
 
-    def embed(self, texts: Sequence[str]) -> "Numbers":
+    def embed(self, texts: Sequence[str]) -> "OutputValues":
         """Return sentence embeddings, `[text, size]`, as sentence-transformers computes them.
 
         Raises RequestError if the checkpoint's files do not define them, and as `attend` does.

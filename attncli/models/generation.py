@@ -18,9 +18,9 @@ from torch import Tensor
 
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap
+from attncli.models.checkpoint_files import CONFIG_FILE, GENERATION_FILE, Place
 from attncli.models.config import read_config
 from attncli.models.devices import InTorch
-from attncli.models.hub import CONFIG_FILE, GENERATION_FILE, Place
 from attncli.models.model import Model
 from attncli.models.output import Output
 from attncli.models.taken import read_by

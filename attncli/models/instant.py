@@ -23,9 +23,9 @@ from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
-from attncli.models.config import TABLE, ModelConfig, read_config
+from attncli.models.checkpoint_files import MODULES_FILE, Place
+from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import Head, Turned, tensors_of
-from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
@@ -165,7 +165,7 @@ def why_not(config: ModelConfig) -> str | None:
     return None if plain else f"it has {config.position_words} positions"
 
 
-class Network:
+class NumpyNetwork:
     """Embeddings, layers, and a final norm if layers end without one, as in `attncli.models.network`.
 
     parameters: by their names there; a layer that shares those of another is named as that one. stacked: parameters
@@ -280,19 +280,19 @@ class Network:
             x = self.norm("embeddings.norm", x)
         return self.linear("embeddings.project", x) if config.widens else x
 
-    def layer(self, number: int) -> "Layer":
+    def layer(self, number: int) -> "NumpyLayer":
         config = self.config
         score = Score(config.positions[number], config.score_scale, config.softcap)  # type: ignore[arg-type]
-        return Layer(self, f"layers.{self.layers[number]}", score)
+        return NumpyLayer(self, f"layers.{self.layers[number]}", score)
 
     def final_norm(self, x: Floats) -> Floats:
         return self.norm("final_norm", x) if self.config.final_norm else x
 
 
-class Layer(NamedTuple):
+class NumpyLayer(NamedTuple):
     """A layer: the parts before and after its attention, as drawn in `attncli.models.network`."""
 
-    network: Network
+    network: NumpyNetwork
     name: str
     score: Score
 
@@ -358,7 +358,7 @@ class Layer(NamedTuple):
         return self.network.linear(f"{self.name}.feed_forward.down", wide)
 
 
-def load_parameters(checkpoint: Checkpoint, network: Network, module: str) -> None:
+def load_parameters(checkpoint: Checkpoint, network: NumpyNetwork, module: str) -> None:
     """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
     start = f"{module}."
     names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
@@ -376,7 +376,7 @@ class Instant(OwnModel):
     """A model in NumPy for short texts. awake: returns the model in torch, which does everything else."""
 
     name = "instant"
-    network: Network
+    network: NumpyNetwork
     device = "cpu"
     dtype = np.dtype("float32")
     map_dtype = dtype
@@ -391,7 +391,7 @@ class Instant(OwnModel):
         sha256: str,
         awake: "Callable[[], Engine]",
     ) -> None:
-        super().__init__(place, config, tokenizer, checkpoint, sha256, Network(config))
+        super().__init__(place, config, tokenizer, checkpoint, sha256, NumpyNetwork(config))
         self.open = cache(awake)  # shared by the models without some heads
 
     def awake(self) -> "Engine":
@@ -437,9 +437,9 @@ class Instant(OwnModel):
 
     @cached_property
     def task_heads(self) -> dict[str, Head] | None:
-        """Return the heads for tasks that the checkpoint has; None if its config.json can't be read."""
+        """Return the heads for tasks that the checkpoint has; None if its config.json states them wrongly."""
         try:
-            return find_heads(self, read_config(self.place.path / CONFIG_FILE))
+            return find_heads(self)
         except RequestError:
             return None
 

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError, no_notices
+from attncli.models.checkpoint_files import CONFIG_FILE, Place, weight_files
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.engine import Engine, why_no_own_network
 from attncli.models.families.family import NoOwnNetwork
-from attncli.models.hub import CONFIG_FILE, Place, check_sha256, left_aside, locate, own_code, weight_files
+from attncli.models.hashes import check_sha256
+from attncli.models.hub import locate
+from attncli.models.own_code import left_aside, own_code
 from attncli.models.own_model import OwnModel
 from attncli.models.weights import open_checkpoint, read_parameters, some_of
 from attncli.text.tokenizer import Tokenizer
@@ -156,7 +159,7 @@ def _load_own(
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     if notified:
         return make(place, config, tokenizer, checkpoint, sha256)
-    with left_aside(place.name, native(read_config(place.path / CONFIG_FILE))) as code:
+    with left_aside(place.name, native(config.stated)) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")

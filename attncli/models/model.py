@@ -12,12 +12,12 @@ from attncli.attention import MASKS, Window, self_mask
 from attncli.attention.masks import no_future, no_padding
 from attncli.base.arrays import Bools
 from attncli.base.errors import RequestError
-from attncli.models.config import TABLE, ModelConfig, read_config
+from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
+from attncli.models.config import TABLE, ModelConfig
 from attncli.models.devices import InTorch, as_tensor
 from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, tensors_of
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
-from attncli.models.hub import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.network import Network, empty_network, lay_out
 from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
 from attncli.models.output import LAST as LAST_TOKEN
@@ -176,9 +176,9 @@ def find_outputs(model: Model) -> AvailableOutputs:
     found = AvailableOutputs({}, {})
     if not (model.place.path / CONFIG_FILE).is_file():  # a random architecture without files
         return found
-    data = read_config(model.place.path / CONFIG_FILE)
+    data = model.config.stated
     try:
-        heads = find_heads(model, data)
+        heads = find_heads(model)
     except RequestError as error:
         found.refused["heads"] = str(error)
         heads = {}

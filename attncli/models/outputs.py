@@ -20,10 +20,8 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
 from attncli.base.untrusted import read_json
-from attncli.models.answers import Numbers, Prediction, answers_of
-from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import Dense, Head, Norm, tensors_of
-from attncli.models.hub import (
+from attncli.models.answers import OutputValues, Prediction, answers_of
+from attncli.models.checkpoint_files import (
     CONFIG_FILE,
     LONGEST_SETTINGS,
     MODULES_FILE,
@@ -31,6 +29,8 @@ from attncli.models.hub import (
     SENTENCE_FILES,
     check_directory,
 )
+from attncli.models.config import TABLE, ModelConfig
+from attncli.models.families.family import Dense, Head, Norm, tensors_of
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Output
 from attncli.models.rows import batches
@@ -210,7 +210,7 @@ def module(directory: Path, kind: str, path: str) -> Module:
 _LEAST = 3  # tokens: [CLS], a word and [SEP]
 
 
-class _Manner(NamedTuple):
+class _EmbeddingSettings(NamedTuple):
     """The preparation of texts. prompt: prepended to each. lower: convert to lower case. most: tokens that are read."""
 
     prompt: str
@@ -226,7 +226,7 @@ class _Manner(NamedTuple):
         return own.encode(text.lower() if self.lower else text)
 
 
-def manner_of(directory: Path, max_tokens: int) -> _Manner:
+def embedding_settings(directory: Path, max_tokens: int) -> _EmbeddingSettings:
     """Read the files beside modules.json. Raises RequestError if one is garbled, or excludes a prompt from pooling."""
     name = next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
     lower = _setting(directory / name, "do_lower_case", maybe(flag())) or False
@@ -240,7 +240,7 @@ def manner_of(directory: Path, max_tokens: int) -> _Manner:
     if prompt and not modules_of(directory)[1].flag("include_prompt", True):
         what = f"it excludes its prompt {reprlib.repr(prompt)} from the pooling"
         raise RequestError(f"{directory}: {what}, which attncli does not support")
-    return _Manner(prompt, lower, int(min(most, max_tokens)))
+    return _EmbeddingSettings(prompt, lower, int(min(most, max_tokens)))
 
 
 def _prompt_named(name: str) -> Check:
@@ -436,10 +436,10 @@ def predict_texts(model: Walker, texts: Sequence[Tokens], hidden: Sequence[Tenso
     return made
 
 
-def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbers:
+def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> OutputValues:
     """Return the embeddings of texts, `[text, size]`. Raises RequestError as `predict` does."""
     name, output = output_of(model, "embedding")
-    settings = manner_of(model.place.path, model.tokenizer.max_tokens)
+    settings = embedding_settings(model.place.path, model.tokenizer.max_tokens)
     tokens = [settings.tokens(model.tokenizer, one) for one in each_text(texts)]
     made: dict[int, Any] = {}
     with torch.inference_mode():
@@ -447,10 +447,10 @@ def embed(model: Walker, texts: Sequence[str], mask: str | None = None) -> Numbe
             batch = [tokens[number] for number in numbers]
             for number, values in zip(numbers, output(model.last_hidden(batch, mask), batch), strict=True):
                 made[number] = prediction(model, name, output, values).values
-    stacked: Numbers = np.stack([made[number] for number in range(len(tokens))] or [np.empty(0, np.float32)])
+    stacked: OutputValues = np.stack([made[number] for number in range(len(tokens))] or [np.empty(0, np.float32)])
     return stacked[: len(tokens)]
 
 
-def _as_array(tensor: Tensor) -> Numbers:
+def _as_array(tensor: Tensor) -> OutputValues:
     wide = tensor if tensor.dtype == torch.float64 else tensor.float()
     return wide.detach().cpu().numpy()

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from attncli.base import choices
 from attncli.base.arrays import Array, Ints
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import Place
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
 from attncli.models.families.family import Head, Turned
-from attncli.models.hub import Place
 from attncli.models.rows import OwnRows, Rows
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes
@@ -181,12 +181,13 @@ def pairs(rotary: Turned) -> Ints:
 # --- the heads of a checkpoint ----------------------------------------------------------------------------
 
 
-def find_heads(model: OwnModel, data: Mapping[str, Any]) -> dict[str, Head]:
+def find_heads(model: OwnModel) -> dict[str, Head]:
     """Return the heads for tasks that a checkpoint has, by the names of their outputs: those that its config.json names
-    first, then those that its tensors reveal. data: its config.json.
+    first, then those that its tensors reveal.
 
-    Raises RequestError if that can't be read.
+    Raises RequestError if config.json states them wrongly.
     """
+    data = model.config.stated
     family, values = values_of(data)
     heads = family.heads(values)
     named = {name: head for name, head in heads.items() if not head.alone and _is_named(head, data)}

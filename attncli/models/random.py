@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from attncli.models.aliases import find_alias
+from attncli.models.checkpoint_files import CONFIG_FILE, Place
 from attncli.models.config import ModelConfig, read_config
 from attncli.models.devices import pick_device, pick_dtype
 from attncli.models.engine import check_own
-from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, Place, locate
+from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.model import Model
 from attncli.models.network import empty_network
 from attncli.models.transformers_peer import Reference, peer, quiet, refusals, tensor_shapes

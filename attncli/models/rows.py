@@ -190,7 +190,11 @@ def arrange(
         for start in range(0, len(numbers), most := max(1, together(length))):
             some = numbers[start : start + most]
             alike = [texts[number] for number in some]
-            ids, segments, real = _numbers_of(alike, config)
+            ids = np.array([tokens.ids for tokens in alike], np.int64)
+            real = ~np.array([tokens.padding for tokens in alike], bool)
+            segments = np.zeros_like(ids)
+            if config.tells_segments and config.segments > 1:
+                segments = np.array([tokens.segments for tokens in alike], np.int64)
             rows = slice(row, row + ids.size)
             shown = put(real[..., None]) if hides_padding and not real.all() else None
             runs.append(Run(len(runs), some, rows, length, masks(real), shown, positions, length))
@@ -199,15 +203,6 @@ def arrange(
     joined_ids, joined_segments, joined_positions = (put(np.concatenate(part)) for part in zip(*parts, strict=True))
     idle = -row % ROWS if len(texts) > 1 else 0
     return OwnRows(runs, joined_ids, joined_segments, joined_positions if positions else None, idle)
-
-
-def _numbers_of(texts: Sequence[Tokens], config: ModelConfig) -> tuple[Ints, Ints, Bools]:
-    """Return ids, segments, and False at [PAD], `[text, token]`. Some networks receive one segment only."""
-    ids = np.array([tokens.ids for tokens in texts], np.int64)
-    real = ~np.array([tokens.padding for tokens in texts], bool)
-    if config.tells_segments and config.segments > 1:
-        return ids, np.array([tokens.segments for tokens in texts], np.int64), real
-    return ids, np.zeros_like(ids), real
 
 
 def _position_numbers(texts: Sequence[Tokens], ids: Ints, config: ModelConfig) -> Ints:

@@ -215,7 +215,7 @@ class Gates(Tap):
         return gate.expand(len(texts)) if gate.dim() == 0 else gate[list(texts)]
 
 
-class Progress(Tap):
+class LayerProgress(Tap):
     """Calls `tell` with the number of each layer before it is computed. `tell` may raise to end the walk."""
 
     needs_values = False

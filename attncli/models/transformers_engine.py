@@ -21,9 +21,10 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import Place
 from attncli.models.devices import InTorch, pick_device, pick_dtype
 from attncli.models.engine import A_PART, closed, why_no_own_network
-from attncli.models.hub import Place, check_sha256
+from attncli.models.hashes import check_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
@@ -32,9 +33,9 @@ from attncli.models.transformers_outputs import Headed, find_outputs
 from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import (
     NAME,
-    Pass,
-    Places,
-    Trial,
+    AttentionModules,
+    SearchPass,
+    TappedPass,
     allowed,
     for_all_queries,
     layer_kinds,
@@ -112,11 +113,11 @@ class TransformersModel(InTorch):
 
     # --- the model's properties -------------------------------------------------------------------------------
 
-    def find_places(self) -> Places | None:
+    def find_places(self) -> AttentionModules | None:
         """Find the modules that call our attention function; None if the network never calls it."""
         read, fed = (tokens_of(pieces(self.theirs, TRIED[half])) for half in ("encoder", "decoder"))
         prepare(self.network, self.stack("encoder"), self.stack("decoder"))
-        trial, inputs = Trial(), self.inputs([read], "padding")
+        trial, inputs = SearchPass(), self.inputs([read], "padding")
         if self.paired:
             inputs["decoder_input_ids"] = torch.tensor([fed.ids], device=self.device)
         try:
@@ -129,7 +130,7 @@ class TransformersModel(InTorch):
             set_attention(self.network, "eager")
             return None
         encoder = self.network.get_encoder() if self.paired else None
-        return Places.of(self.network, trial, encoder, len(fed))
+        return AttentionModules.of(self.network, trial, encoder, len(fed))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -180,7 +181,7 @@ class TransformersModel(InTorch):
         return self.places is not None
 
     @property
-    def tapped(self) -> Places:
+    def tapped(self) -> AttentionModules:
         """Return the places where our function is called. Call `of_part` first."""
         assert self.places is not None
         return self.places
@@ -401,28 +402,26 @@ class TransformersModel(InTorch):
         mask = self.usual_mask(mask)
         order = sorted(range(len(batch)), key=lambda number: batch[number].sizes)
         rows = _TheirRows([], [], mask, [], [])
-        row = 0
+        row = 0  # of the batch: the next free one
         for (length, _), same in groupby(order, key=lambda number: batch[number].sizes):
             alike, most = list(same), max(1, together(length))
             for numbers in (alike[start : start + most] for start in range(0, len(alike), most)):
-                row = self.add_run(rows, numbers, [batch[number] for number in numbers], row)
+                texts = [batch[number] for number in numbers]
+                read = [one.read if isinstance(one, Fed) else one for one in texts]
+                inputs = self.inputs(read, mask)
+                real = ~torch.tensor([one.padding for one in read], device=self.device)
+                if isinstance(texts[0], Read | Fed):
+                    inputs["decoder_input_ids"] = torch.tensor([one.spoken.ids for one in texts], device=self.device)
+                if self.part == "decoder" and self.paired:
+                    real = real.new_ones(len(texts), length)
+                keys = real.shape[1] if self.part == "cross" else length
+                where = slice(row, row + len(texts) * length)
+                rows.runs.append(Run(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
+                rows.inputs.append(inputs)
+                rows.real.append(real)
+                rows.spoken.append(len(texts[0].spoken))
+                row = where.stop
         return rows
-
-    def add_run(self, rows: _TheirRows, numbers: list[int], texts: Sequence[Tokens], row: int) -> int:
-        """Add texts of one length to a batch from this row on. Return the next free row."""
-        length = len(texts[0])
-        read = [one.read if isinstance(one, Fed) else one for one in texts]
-        inputs = self.inputs(read, rows.mask)
-        real = ~torch.tensor([one.padding for one in read], device=self.device)
-        if isinstance(texts[0], Read | Fed):
-            inputs["decoder_input_ids"] = torch.tensor([one.spoken.ids for one in texts], device=self.device)
-        keys = real.shape[1] if self.part == "cross" else length
-        where = slice(row, row + len(texts) * length)
-        rows.runs.append(Run(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
-        rows.inputs.append(inputs)
-        rows.real.append(real if self.part != "decoder" or not self.paired else real.new_ones(len(texts), length))
-        rows.spoken.append(len(texts[0].spoken))
-        return where.stop
 
     def walk(
         self, rows: Rows, taps: Sequence[Tap] = (), ending: Ending | None = None, beginning: Beginning | None = None
@@ -438,7 +437,7 @@ class TransformersModel(InTorch):
             taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]
         first, last = [], []
         for run, inputs, real in zip(rows.runs, rows.inputs, rows.real, strict=True):
-            current = Pass(self.tapped, self.part, run, taps, rows.mask, real)
+            current = TappedPass(self.tapped, self.part, run, taps, rows.mask, real)
             if ending is not None:
                 current.last, current.values = ending.layer, ending.values
             if beginning is not None:
@@ -468,7 +467,7 @@ class TransformersModel(InTorch):
             return [states[0] for states in made.hidden_states]
         rows = self.of_part(part).rows([tokens], mask)
         silencing = [Gates(dict.fromkeys(self.gone, 0.0))] if part == self.part else []
-        current = Pass(self.places, part, rows.runs[0], silencing, rows.mask, rows.real[0])
+        current = TappedPass(self.places, part, rows.runs[0], silencing, rows.mask, rows.real[0])
         with self.running(), torch.inference_mode(), passing(current):
             made = self.stack(part)(**rows.inputs[0], output_hidden_states=True)
         return [states[0] for states in made.hidden_states]

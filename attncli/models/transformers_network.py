@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from attncli.base.errors import RequestError
+from attncli.models.checkpoint_files import CONFIG_FILE, Place
 from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.family import NoNetwork
-from attncli.models.hub import CONFIG_FILE, Place, left_aside, needs_its_code, own_code
+from attncli.models.own_code import left_aside, needs_its_code, own_code
 from attncli.models.transformers_peer import (
     check_counts,
     peer_tokenizer,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.choices import Output as Kind
+from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
-from attncli.models.hub import CONFIG_FILE, MODULES_FILE
 from attncli.models.output import SIGMOID, SOFTMAX, AvailableOutputs, Output
 from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
 from attncli.models.walk import Walker

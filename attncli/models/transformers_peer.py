@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from torch import Tensor
 from attncli.attention import MASKS, self_mask
 from attncli.base.errors import RequestError, install_hint, quiet_panics
 from attncli.base.printable import first_line, shorten
+from attncli.models.checkpoint_files import CONFIG_FILE, weight_files
 from attncli.models.config import ModelConfig, native, read_config
-from attncli.models.hub import CONFIG_FILE, weight_files
 from attncli.models.weights import BUFFERS, SafetensorsFile
 from attncli.text.tokens import Tokens
 
@@ -52,11 +51,6 @@ def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) 
             attn_implementation=attention,
             dtype=torch.float32,
         )
-
-
-def has_sdpa(config: dict[str, Any]) -> bool:
-    """Return True if transformers runs this architecture on torch's fused kernel, which does not support every term."""
-    return bool(_peer_class(config)._supports_sdpa)
 
 
 def _peer_class(config: dict[str, Any]) -> Any:
@@ -149,30 +143,6 @@ class Reference:
             others["position_ids"] = positions_after_padding([tokens]).to(self.device)
         with self.mask_applied(others):
             return network(ids, output_attentions=True, output_hidden_states=True, **others)
-
-    def silence(self, config: ModelConfig, heads: Iterable[tuple[int, int]]) -> list[Any]:
-        """Replace the outputs of these heads, (layer, head), with 0 before the projection that joins them.
-
-        Returns the hooks. Remove them to end the silencing.
-        """
-        hooks = []
-        places = [config.source(f"layers.{layer}.attention.output").names for layer in range(config.layers)]
-        for layer, head in heads:
-            columns = slice(head * config.head_dim, (head + 1) * config.head_dim)
-            turns = cycle([number == layer for number, place in enumerate(places) if place == places[layer]])
-
-            def zero(
-                module: Any, inputs: tuple[Tensor, ...], columns: slice = columns, turns: Iterator[bool] = turns
-            ) -> tuple[Tensor, ...]:
-                if not next(turns):  # a call of another layer that shares the module
-                    return inputs
-                joined = inputs[0].clone()
-                joined[..., columns] = 0
-                return (joined, *inputs[1:])
-
-            for name in places[layer]:
-                hooks.append(self.network.get_submodule(name).register_forward_pre_hook(zero))
-        return hooks
 
     @contextmanager
     def watched(self, modules: Iterable[str]) -> Iterator[dict[str, list[Tensor]]]:
@@ -302,18 +272,6 @@ def peer_tokenizer(directory: Path) -> Any:
             raise
         hint = install_hint("sentencepiece")
         raise RequestError(f"{model} is a sentencepiece model, which requires {hint}") from error
-
-
-def read_gguf_settings(path: Path) -> dict[str, Any]:
-    """Return the settings that transformers reads from a .gguf file, in the words of config.json.
-
-    Raises RequestError if it can't read the file.
-    """
-    with quiet(), refusals(f"transformers can't read {path}"):
-        from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
-        settings: dict[str, Any] = load_gguf_checkpoint(str(path), return_tensors=False)["config"]
-    return settings
 
 
 def is_installed(package: str) -> bool:

@@ -5,7 +5,7 @@ a `Block` from its arguments and passes it to `meet`, as the walk through our ow
 
     network(**inputs) ──► attention module ──► meet_theirs(q, k, v, mask) ──► meet(block, taps) ──► output
 
-    with passing(Pass(places, part, run, taps, mask, real)):
+    with passing(TappedPass(places, part, run, taps, mask, real)):
         network(**inputs)
 """
 
@@ -72,7 +72,7 @@ _PARTS = ("encoder", "decoder", "cross")
 
 
 @dataclass
-class Pass:
+class TappedPass:
     """A forward pass whose blocks are offered to taps.
 
     part: the attention whose blocks are offered, for the texts of `run`. mask: a name of MASKS. real: False at [PAD],
@@ -82,7 +82,7 @@ class Pass:
     mask that layers received, that mask and its converted form.
     """
 
-    places: "Places"
+    places: "AttentionModules"
     part: str
     run: Run
     taps: Sequence[Tap]
@@ -104,7 +104,7 @@ class Pass:
 
 
 @dataclass
-class Trial:
+class SearchPass:
     """A forward pass that finds which modules call our function, and which modules join their heads.
 
     calls: of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`.
@@ -149,7 +149,7 @@ def by_head(module: Any, block: Block) -> Tensor:
     return weight.unflatten(1, (len(block.numbers), -1))
 
 
-_CURRENT: ContextVar[Pass | Trial | None] = ContextVar("the current forward pass", default=None)
+_CURRENT: ContextVar[TappedPass | SearchPass | None] = ContextVar("the current forward pass", default=None)
 
 
 class _PassEnded(BaseException):
@@ -157,7 +157,7 @@ class _PassEnded(BaseException):
 
 
 @contextmanager
-def passing(current: Pass | Trial) -> Iterator[None]:
+def passing(current: TappedPass | SearchPass) -> Iterator[None]:
     """Observe the forward pass inside the block. It ends early when nothing else is needed."""
     token = _CURRENT.set(current)
     try:
@@ -201,14 +201,14 @@ def set_attention(network: nn.Module, name: str) -> None:
 def enter(half: str | None, *_: Any) -> None:
     """Record in the current pass which half of an encoder-decoder runs."""
     current = _CURRENT.get()
-    if isinstance(current, Pass):
+    if isinstance(current, TappedPass):
         current.inside = half
 
 
 def _embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
     """Keep the token embeddings, or replace them."""
     current = _CURRENT.get()
-    if not isinstance(current, Pass) or current.inside != half or half not in (None, current.half):
+    if not isinstance(current, TappedPass) or current.inside != half or half not in (None, current.half):
         return None
     current.x = output if current.beginning is None else current.beginning
     return current.x
@@ -217,7 +217,7 @@ def _embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) 
 def leave(module: nn.Module, inputs: Any, output: Any) -> None:
     """Keep a decoder's output, and end the pass of an encoder-decoder, whose head runs separately."""
     current = _CURRENT.get()
-    if isinstance(current, Pass):
+    if isinstance(current, TappedPass):
         current.decoded = output[0]
         raise _PassEnded
 
@@ -245,11 +245,11 @@ def _meet_theirs(
     Returns the output `[text, query, head, head_dim]`, and no weights.
     """
     current = _CURRENT.get()
-    layer = current.places.layer(module, current) if isinstance(current, Pass) else None
+    layer = current.places.layer(module, current) if isinstance(current, TappedPass) else None
     block = block_of(module, query, key, value, attention_mask, scaling, more)
-    if not isinstance(current, Pass) or layer is None:
+    if not isinstance(current, TappedPass) or layer is None:
         output = meet(block, (), weigh).transpose(1, 2).contiguous()
-        if isinstance(current, Trial):
+        if isinstance(current, SearchPass):
             current.calls.append((module, block, output.flatten(2)))
         return output, None
     if id(attention_mask) not in current.masks:  # most layers receive the same mask
@@ -269,7 +269,7 @@ def _meet_theirs(
     return output.transpose(1, 2).contiguous(), None
 
 
-def requested_mask(mask: LayerMask | None, current: Pass) -> LayerMask | None:
+def requested_mask(mask: LayerMask | None, current: TappedPass) -> LayerMask | None:
     """Derive the requested mask from a layer's training mask. The layer's window remains.
 
     A causal mask is extended by its transpose: keys allowed in the past are also allowed in the future. Then the named
@@ -356,7 +356,7 @@ def _allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Te
 
 
 @dataclass
-class Places:
+class AttentionModules:
     """The modules of a network that call our function, with their parts and layers.
 
     layers: by module, its part and the layers that it computes, one per call in a pass. blocks: one of each part.
@@ -369,7 +369,9 @@ class Places:
     sinks: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, network: nn.Module, trial: Trial, encoder: nn.Module | None, decoder_tokens: int) -> "Places":
+    def of(
+        cls, network: nn.Module, trial: SearchPass, encoder: nn.Module | None, decoder_tokens: int
+    ) -> "AttentionModules":
         """Find parts and layers by a pass in which the encoder reads more tokens than the decoder.
 
         A layer's number is its module's index in its stack, or the order of calls if a module is called several times.
@@ -408,7 +410,7 @@ class Places:
     def parts(self) -> tuple[str, ...]:
         return tuple(part for part in _PARTS if part in self.blocks)
 
-    def layer(self, module: nn.Module, current: Pass) -> int | None:
+    def layer(self, module: nn.Module, current: TappedPass) -> int | None:
         """Return the layer that a call of a module computes; None if it belongs to another part."""
         part, layers = self.layers.get(id(module), ("", []))
         if part != current.part:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attncli.base.arrays import Array, Ints, empty, library, on_cpu
 from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap, meet
-from attncli.models.hub import Place
+from attncli.models.checkpoint_files import Place
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
@@ -64,7 +64,7 @@ def walk(
 ) -> Iterator[Array]:
     """Walk through the network. Yields x `[row, hidden_size]` before the first layer and after every layer.
 
-    network: an `attncli.models.network.Network` in torch, or an `attncli.models.instant.Network` in NumPy.
+    network: an `attncli.models.network.Network` in torch, or an `attncli.models.instant.NumpyNetwork` in NumPy.
     taps: read or change each layer's blocks, in order. The network's silenced heads are silenced last.
     With an `ending`, nothing is yielded after that layer. With a `beginning`, its x is yielded first. The caller
     decides on gradients (`torch.inference_mode`).

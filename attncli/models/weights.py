@@ -17,9 +17,9 @@ from attncli.base.arrays import Array, as_numpy, library, widened
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.base.untrusted import Tensors, check_regular
+from attncli.models.checkpoint_files import weight_files
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Source, tensors_of
-from attncli.models.hub import weight_files
 
 # --- names ----------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ def _as_stored(checkpoint: Checkpoint, config: ModelConfig) -> ModelConfig:
     return replace(config, family=config.family.stored(checkpoint.shapes))
 
 
-class Network(Protocol):
+class HasParameters(Protocol):
     """A network whose parameters have names and shapes."""
 
     config: ModelConfig
@@ -198,7 +198,7 @@ class Network(Protocol):
     def shapes(self) -> dict[str, tuple[int, ...]]: ...
 
 
-def check_shapes(checkpoint: Checkpoint, network: Network) -> list[str]:
+def check_shapes(checkpoint: Checkpoint, network: HasParameters) -> list[str]:
     """Compare the checkpoint's names and shapes with the network's, without reading values.
 
     Returns the names of the encoder's tensors that this network does not use, without those of heads for other tasks.

@@ -62,7 +62,7 @@ class AttentionRecord:
     kind: "encoder" or "decoder" (self-attention), or "cross": from a decoder's output (tokens) to the encoder's
     input (key_tokens).
     measure: the content of `weights`: "weight"; "norm", the norm of weight times transformed value
-    (Kobayashi et al. 2020); or "share of norm", a norm divided by the sum of its row.
+    (`attncli.models.taps.Lengths`); or "share of norm", a norm divided by the sum of its row.
     prediction: the model's prediction for the text, if requested and available.
     dtype: the dtype that computed the maps, such as "bfloat16". It determines how exactly rows sum to 1.
     part: describes `tokens` if they are not all tokens of the text. Not saved in files.

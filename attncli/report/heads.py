@@ -179,7 +179,7 @@ def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Tex
     layer, head = edge.layer, edge.head
     room = replace(canvas, width=canvas.width - LIST_WIDTH - GAP)
     name = f"head {layer}.{head}: weights, queries down and keys across"
-    view = _LargeMap.of(record, layer, head, room, 1)
+    view = _HeadView.of(record, layer, head, room, 1)
     fitting = [cell for cell in CELL_WIDTHS if view.room(cell) >= -GAP]
     lines = (canvas.height or 0) - BELOW - 2
     if fitting and len(record.tokens) < lines:
@@ -297,7 +297,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     higher than the terminal, the cells become smaller until the keys have room beside them, or the keys go, and a line
     says so.
     """
-    view = _LargeMap.of(record, layer, head, canvas, top_k)
+    view = _HeadView.of(record, layer, head, canvas, top_k)
     if canvas.height is None:
         return next(view.views())
     room = canvas.height - BELOW
@@ -310,7 +310,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
 
 
 @dataclass(frozen=True)
-class _LargeMap:
+class _HeadView:
     """A head's map, a label per query, and its strongest keys with their weights."""
 
     record: AttentionRecord
@@ -322,7 +322,7 @@ class _LargeMap:
     keys: Sequence[Sequence[tuple[str, str]]]
 
     @classmethod
-    def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "_LargeMap":
+    def of(cls, record: AttentionRecord, layer: int, head: int, canvas: Canvas, top_k: int) -> "_HeadView":
         weights = drawn_map(record, layer, head)
         names = numbered_names(record.keys)
         keys = [strongest_keys(names, row, top_k) for row in weights]

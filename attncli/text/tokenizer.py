@@ -596,9 +596,25 @@ def padding_places(directory: Path, backend: "Backend", kind: str | None) -> lis
     elif named[0][1] is None:
         named = []
     contents = [(file, token.get("content") if isinstance(token, dict) else token) for file, token in named]
-    places = [(file, backend.token_to_id(token)) for file, token in contents if isinstance(token, str)]
+    added = added_tokens(directory)
+    places = [
+        (file, added.get(token) if (number := backend.token_to_id(token)) is None else number)
+        for file, token in contents
+        if isinstance(token, str)
+    ]
     file = "generation_config.json"
     return [*places, (file, read_settings(directory / file).get("pad_token_id"))]
+
+
+def added_tokens(directory: Path) -> dict[str, int]:
+    """Return the ids of the tokens that added_tokens.json and tokenizer_config.json add to the vocabulary."""
+    found = read_settings(directory / "added_tokens.json")
+    listed = tokenizer_settings(directory).get("added_tokens_decoder")
+    for number, token in listed.items() if isinstance(listed, dict) else ():
+        content = token.get("content") if isinstance(token, dict) else None
+        if isinstance(content, str) and number.isdecimal():
+            found[content] = int(number)
+    return found
 
 
 def choose_padding(

@@ -32,8 +32,9 @@ from attncli.corpus.finding import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
+from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import ModelConfig
-from attncli.models.hub import CONFIG_FILE, NotOnThisMachine, locate
+from attncli.models.hub import NotOnThisMachine, locate
 from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, peaked_tensors, random_tokenizer

@@ -29,7 +29,7 @@ from attncli.models.model import Model
 from attncli.models.network import lay_out
 from attncli.models.random import architecture, random_model
 from attncli.models.rows import batches
-from attncli.models.transformers_peer import has_sdpa, peer
+from attncli.models.transformers_peer import peer
 from attncli.record import Request
 from attncli.text.tokens import Tokens
 
@@ -93,7 +93,7 @@ class Contestants:
         self.model, reference = random_model(name, device, dtype)
         self.config = self.model.config
         self.peers: dict[str, nn.Module] = {EAGER: reference.network}
-        if has_sdpa(config):
+        if reference.network._supports_sdpa:
             fused = peer(config, reference.network.state_dict(), "sdpa")
             self.peers[SDPA] = fused.to(self.model.device, self.model.dtype)
         self.model.need(self.config.layers)

@@ -4,12 +4,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from checkpoints import load_both, make_checkpoint
+from checkpoints import compare, load_both, make_checkpoint
 from torch import nn
 
 from attncli import load_model
 from attncli.checks.tolerance import STEPS, TOLERANCES, scaled_tolerance, vector_size, weight_size
-from attncli.features.compare.agreement import compare
 from attncli.models import walk
 from attncli.models.block import meet
 from attncli.models.transformers_peer import load_reference

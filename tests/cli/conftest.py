@@ -13,7 +13,7 @@ import pytest
 
 from attncli.cli import output
 from attncli.cli.app import main
-from attncli.models.hub import Place
+from attncli.models.checkpoint_files import Place
 
 
 class Result(NamedTuple):

@@ -1,7 +1,6 @@
 """Cut edges beside the same edges cut in transformers' softmax, and on networks where the answer is known."""
 
 import json
-import re
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import permutations
@@ -355,29 +354,3 @@ def test_what_a_mask_hides_is_empty_in_the_map_and_not_in_the_document(attncli):
     for map_name in ("effect, queries", "mean weight, queries"):
         start = next(place for place, line in enumerate(lines) if line.startswith(map_name)) + 2
         assert [len(line.split()) - 2 for line in lines[start : start + 5]] == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("line", [(), ("--cut", "sat", "cat", "--cut", "sat", "on"), ("--into", "cat")])
-def test_pictures_say_what_they_show(attncli, tmp_path, line):
-    path = tmp_path / "a.svg"
-    attncli("cut", *line, "-l", "5", MAT, "-o", str(path))
-    drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
-    assert "layer 5" in drawn and ("sat to cat, sat to on" in drawn) == ("sat" in line)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (("--cut", "cat", "dog"), "no token 'dog' in the text: it has"),
-        (("--cut", "cat", "mat", "--mask", "causal"), "from 'cat' to 'mat' there is nothing to cut"),
-        (("--cut", "cat", "sat", "--into", "cat"), "--into has no effect with --cut"),
-        (("--cut", "cat", "sat", "--top", "3"), "--top has no effect with --cut"),
-        (("--json", "--top", "3"), "--top has no effect with --json"),
-        (("--into", "cat", "--each-layer"), "--each-layer has no effect without --cut"),
-        (("--cut", "sat", "cat", "-l", "3", "--each-layer"), "--each-layer has no effect on one layer (3)"),
-    ],
-)
-def test_what_is_refused(attncli, line, said):
-    result = attncli("cut", *line, MAT)
-    assert result.code == 2 and result.out == "" and said in result.err

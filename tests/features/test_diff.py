@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from packed import page_data
 from records import attention_records, record_of
 
-import attncli as package
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares, total_variation
@@ -148,44 +147,11 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
     assert found["first"]["tokens"][1:3] == ["i", "saved"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((CAT,), "it takes two saved records, two texts, or one text with --models"),
-        ((CAT, DOG, "--masks", "none,causal"), "differ in one way"),
-        ((CAT, "--masks", "none,causal", "--models", "minilm,minilm"), "differ in one way"),
-        ((CAT, "--masks", "causal"), "--masks 'causal': two names"),
-        ((CAT, "--masks", "none,all"), "no mask 'all'"),
-        ((CAT, "A cat."), "9 tokens and the other 5"),
-        (("maps.npz", "other.npz"), "can't read maps.npz"),
-        (("maps.npz", CAT), "give two files"),
-        (
-            ("maps.npz", "other.npz", "--mask", "causal"),
-            "has no effect on saved records, which are compared as they are",
-        ),
-        (
-            ("maps.npz", "other.npz", "--pair", "A dog."),
-            "has no effect on saved records, which are compared as they are",
-        ),
-        ((CAT, "--measures", "weight,length"), "no measure 'length'"),
-        ((CAT, DOG, "-o", "diff.txt"), "a difference is saved as"),
-        ((CAT, DOG, "-o", "diff.html", "--top", "3"), "has no effect on .html, which has all cells"),
-    ],
-)
-def test_what_can_t_be_met_is_refused(refused, arguments, says):
-    assert says in refused("diff", *arguments)
-
-
 def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
     texts, path = tmp_path / "texts.txt", tmp_path / "both.safetensors"
     texts.write_text(f"{CAT}\n{DOG}\n")
     attncli("run", "-f", str(texts), "-o", str(path))
     assert "there are 2 texts and one is needed" in refused("diff", str(path), str(path))
-
-
-def test_as_a_function(attncli):
-    document = document_of(attncli, CAT, DOG, "-l", "2", "--top", "3")
-    assert package.diff(CAT, DOG, layer="2", top=3).document() == document
 
 
 # --- the report -----------------------------------------------------------------------------------------

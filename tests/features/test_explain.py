@@ -14,7 +14,6 @@ from matplotlib.text import Text
 from pictures import check_nothing_overlaps, picture_texts
 from records import record_of as made_record
 
-import attncli as package
 from attncli import record_of
 from attncli.features.explain import (
     BAND,
@@ -54,23 +53,6 @@ def test_masked_keys_are_named_so(attncli):
     assert [line.split()[1] for line in shown.splitlines() if "masked" in line] == ["sat", ".", "[SEP]"]
     shown = attncli("explain", "The cat sat.", "--query", "cat", "--pad-to", "8").out
     assert shown.count("masked") == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (("--query", "zebra"), "no token 'zebra' in the text"),
-        (("--query", "the#3"), "'the' occurs 2 times"),
-        (("--query", "99"), "token 99 is out of range: tokens are 0 to 15"),
-        (("-l", "0,1"), "one layer is needed, not 2"),
-        (("-H", "all"), "one head is needed, not 12"),
-        (("-l", "6"), "layer 6 is out of range"),
-        (("--mask", "x"), "no mask 'x'"),
-        (("-o", "row.txt"), "the row is saved as"),
-    ],
-)
-def test_what_can_not_be_explained(refused, options, line):
-    assert line in refused("explain", TEXT, *options)
 
 
 # --- a saved record ----------------------------------------------------------------------------------------
@@ -190,11 +172,6 @@ def test_a_target_is_for_what_writes_one(refused, foreign):
     message = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
     assert "--target is for encoder-decoders, but" in message and "is a decoder: omit it" in message
     assert "--target" in refused("explain", "--target", "a cat", TEXT)
-
-
-def test_as_a_function(attncli):
-    report = package.explain(TEXT, layer="3", head="1", query="it")
-    assert report.document() == json.loads(attncli("explain", TEXT, *WHERE, "--query", "it", "--json").out)
 
 
 # --- the row --------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from records import record_of
 
-import attncli as package
 from attncli.analysis.edges import ANY, SINK
 from attncli.base.errors import Notice, RequestError
 from attncli.features.find import find_edges
@@ -98,31 +97,6 @@ def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
     assert len(figures) == 12
     for one in figures:
         assert one["value"] == pytest.approx(computed[2, one["head"]], abs=1e-5) and one["layer"] == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((TEXT,), "two tokens"),
-        ((), "two tokens"),
-        (("cat", "dog", TEXT), "no token 'cat'"),
-        (("it", "trophy", TEXT, "--by", "previous"), "has no effect with --by previous"),
-        (("it", "trophy", TEXT, "--by", "bogus"), "it is one of weight, content, entropy"),
-        (("it", "trophy", TEXT, "-l", "9"), "out of range"),
-        (("it", "trophy", TEXT, "-o", "a.png"), ".json"),
-        (("--by", "self", "--pair", "x", TEXT), "--pair has no effect"),
-        (("--by", "content", TEXT, "--from", "maps.npz"), "has no effect with --from"),
-    ],
-)
-def test_what_can_not_be_found_is_refused_in_a_line(attncli, arguments, said):
-    result = attncli("find", *arguments)
-    assert (result.code, result.out) == (2, "") and said in result.err.splitlines()[-1]
-
-
-def test_as_a_function(found):
-    report = package.find("it", "trophy", TEXT, layer="3")
-    assert report.document() == found("it", "trophy", TEXT, "-l", "3")
-    assert "3.1     0.614" in str(report)
 
 
 def test_heads_stand_by_weight_and_of_content_by_what_is_above_the_usual():

@@ -106,21 +106,6 @@ def test_a_record_is_drawn_and_a_saved_one_is_followed(attncli, tmp_path):
     assert attncli("view", "--from", str(kept), "-o", str(tmp_path / "flow.html")).code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--method", "rollin"), "no method 'rollin'"),
-        (("--measure", "length"), "no measure 'length': it is one of weight, norm"),
-        (("-l", "6"), "layer 6 is out of range"),
-        (("--query", "dog"), "no token 'dog' in the text"),
-        (("-o", "flow.txt"), "the flow is saved as"),
-        (("-o", "flow.npz", "--query", "cat"), "--query has no effect on a saved record"),
-    ],
-)
-def test_what_can_t_be_met_is_refused(refused, arguments, says):
-    assert says in refused("flow", TEXT, *arguments)
-
-
 def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, refused, tmp_path):
     model = ("--engine", "transformers", "-m", str(make_foreign(tmp_path, "bart")))
     decoded = json.loads(attncli("flow", TEXT, "--json", *model, "--which", "decoder", "--target", "a cat").out)
@@ -135,11 +120,6 @@ def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     assert "needs all from 0 on: save it without -l" in refused("flow", "--from", str(path))
     assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
     assert "--mask has no effect with --from" in refused("flow", "--from", str(path), "--mask", "causal")
-
-
-def test_as_a_function(attncli):
-    report = package.flow(TEXT, query="cat", layer="4", method="raw,rollout")
-    assert report.document() == document_of(attncli, "--query", "cat", "-l", "4", "--method", "raw,rollout")
 
 
 def test_several_layers_have_a_table_a_method_with_a_column_a_layer(attncli):

@@ -1,17 +1,18 @@
 """The features as functions of Python, and their results as tables."""
 
 import inspect
+import json
 import pydoc
 
 import pandas
 import pytest
 
-import attncli
+import attncli as package
 from attncli.features.feature import Feature, as_function
 
 CODE = as_function(Feature).__code__
 FUNCTIONS = {
-    name: made for name in attncli.__all__ if getattr(made := getattr(attncli, name), "__code__", None) is CODE
+    name: made for name in package.__all__ if getattr(made := getattr(package, name), "__code__", None) is CODE
 }
 
 
@@ -29,11 +30,27 @@ def test_help_is_for_people(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "words", "options"),
+    [
+        ("find", ["cat", "mat", "The cat sat on the mat."], {"layer": "3"}),
+        ("explain", ["The cat sat on the mat."], {"layer": "3", "head": "1", "query": "cat"}),
+        ("flow", ["The cat sat."], {"words": True}),
+        ("diff", ["The cat sat.", "The dog sat."], {"layer": "3"}),
+        ("generate", ["The cat sat on"], {"max_tokens": 2}),
+    ],
+)
+def test_a_function_gives_the_document_of_the_command(attncli, name, words, options):
+    given = [f"--{option.replace('_', '-')}{'' if value is True else f'={value}'}" for option, value in options.items()]
+    expected = json.loads(attncli(name, *words, *given, "--json").out)
+    assert json.loads(json.dumps(FUNCTIONS[name](*words, **options).document())) == expected
+
+
+@pytest.mark.parametrize(
     "call",
     [
-        lambda: attncli.find("cat", "mat", "The cat sat on the mat."),
-        lambda: attncli.explain("The cat sat on the mat.", query="cat"),
-        lambda: attncli.mask("The cat sat on the mat.", layer="3"),
+        lambda: package.find("cat", "mat", "The cat sat on the mat."),
+        lambda: package.explain("The cat sat on the mat.", query="cat"),
+        lambda: package.mask("The cat sat on the mat.", layer="3"),
     ],
     ids=["find", "explain", "mask"],
 )
@@ -48,7 +65,7 @@ def test_a_report_is_a_table_with_the_cells_of_its_csv(call, tmp_path):
 
 
 def test_statistics_are_a_table_with_the_cells_of_its_csv(minilm, tmp_path):
-    statistics = attncli.corpus_statistics(minilm, ["The cat sat on the mat.", "The dog slept."])
+    statistics = package.corpus_statistics(minilm, ["The cat sat on the mat.", "The dog slept."])
     statistics.save(tmp_path / "table.csv")
     frame = statistics.to_dataframe()
     pandas.testing.assert_frame_equal(frame, pandas.read_csv(tmp_path / "table.csv"))

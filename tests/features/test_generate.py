@@ -316,12 +316,6 @@ def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):
     assert len(fed) == len(ids)
 
 
-def test_python_gets_the_report(decoder):
-    report = package.generate(TEXT, model=str(decoder), max_tokens=3)
-    assert len(report.document()["tokens"]) == 3 and "probability" in str(report)
-    assert repr(report) == "<Report: llama · the likeliest tokens>" and f"\n{TEXT}" in str(report)
-
-
 def test_the_text_comes_while_it_is_written(decoder, monkeypatch):
     """Each piece is out before the next step is computed."""
     from attncli.features.generate import Generate

@@ -99,12 +99,6 @@ def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("style", ["matrix", "lines"])
-def test_a_mean_is_over_several_heads(refused, folder, style):
-    assert "--mean has no effect on one head" in refused("heatmap", "--style", style, "-H", "1", "--mean", TEXT)
-    assert not list(folder.iterdir())
-
-
 @pytest.mark.slow
 def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
     minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")
@@ -125,27 +119,6 @@ def test_scale_colours_and_dots(attncli, folder):
         assert np.ptp(picture, axis=-1).max() < 0.01  # grey, the words too
         sizes.append(picture.shape[0])
     assert sizes[1] == pytest.approx(2 * sizes[0], abs=2)
-
-
-@pytest.mark.parametrize(
-    "option, says",
-    [
-        (["-o", "out.gif"], ".png, .svg, .pdf, not"),
-        (["--scale", "root", "--vmax", "0.5"], "--vmax has no effect"),
-        (["--scale", "half"], "head"),
-        (["-o", "out"], "no suffix"),
-        (["--cmap", "virids"], "viridis"),
-        (["--vmax", "0"], "--vmax"),
-        (["--dpi", "1"], "--dpi"),
-        (["--style", "line"], "it is one of matrix, lines"),
-        (["--width", "wide"], "--width 'wide'"),
-        (["--font", "DejaVu Sand"], "DejaVu Sans"),
-        (["--font-size", "500"], "--font-size"),
-    ],
-)
-def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, option, says):
-    assert says in refused("heatmap", "-m", "no such model", *option, TEXT)
-    assert not list(folder.iterdir())
 
 
 def test_defaults_are_those_of_the_library():

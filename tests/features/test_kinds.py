@@ -30,7 +30,6 @@ from attncli.features.kinds.measuring import (
     direct_effects,
     feeding,
     matters,
-    mentions,
     outputs_for,
     retrieval,
     shuffle_matrices,
@@ -41,7 +40,6 @@ from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, guesses
 from attncli.models.generation import next_output
 from attncli.page.payload import payload
-from attncli.text.samples import find_sample
 
 POSITIONS = 64
 SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
@@ -322,37 +320,6 @@ def test_retrieval_is_how_often_the_strongest_key_is_what_is_copied():
     found = [Needle(tokens_of("abcdefghij", range(10)), [3, 4], [[3], [4, 1]], 8)]
     measure = retrieval(Looking({8: 3, 9: 1}, {8: 3, 9: 6}, {}), found)
     assert measure.score.tolist() == [[1, 0.5, 0]] and measure.null.tolist() == [[0, 0.5, 0]]
-
-
-@pytest.mark.slow
-def test_coreference_is_the_share_of_words_whose_strongest_mention_is_right(minilm):
-    """Computed from the offsets of the tokens, on sentences as they are written."""
-    hits, count = np.zeros((minilm.layers, minilm.heads)), 0
-    for line in find_sample("mentions.txt").text.splitlines()[::3]:
-        spaced = re.sub(r"(?<=[\w\]])([.,])", r" \1", line)
-        text, ends, entities = "", [], []
-        for piece, number in re.findall(r"(.+?)(?:\[(\d)\]|$)", spaced):
-            text += piece
-            ends.append(len(text))
-            entities.append(number)
-        [record] = minilm.attend_tokens([minilm.tokenizer.encode(text)])
-        offsets = record.tokens.offsets
-        starts = [text.rfind(" ", 0, end) + 1 for end in ends]
-        places = [
-            [place for place, (low, high) in enumerate(offsets) if start <= low < high <= end]
-            for start, end in zip(starts, ends, strict=True)
-        ]
-        for later, entity in enumerate(entities):
-            earlier = [place for place in range(later) if entities[place]]
-            if entity and entity in entities[:later] and len({entities[place] for place in earlier}) > 1:
-                rows = record.weights[:, :, places[later]].mean(axis=2)
-                to_each = np.stack([rows[..., places[place]].sum(axis=-1) for place in earlier], axis=-1)
-                hits += np.array([entities[place] == entity for place in earlier])[to_each.argmax(axis=-1)]
-                count += 1
-    measure = coreference(minilm, mentions(minilm)[::3], lambda: None)
-    assert count > 30
-    np.testing.assert_allclose(measure.score, hits / count, atol=1e-12)
-    assert measure.score.max() > 0.8 > 0.5 > measure.null.max()
 
 
 def test_syntactic_scores_are_those_of_probe(minilm):

@@ -344,17 +344,6 @@ def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
         assert [law.holds for law in laws.values()] == [True, True, True, None, True, None, None]
 
 
-def test_a_bert_is_as_lawful_by_transformers(tiny):
-    path = str(tiny("bert"))
-    ours, theirs = (laws_of(load_model(path, "cpu", engine=engine)) for engine in ("attncli", "transformers"))
-    for name in ("padding", "forgotten padding mask"):
-        assert ours[name].holds is theirs[name].holds is True
-    assert theirs["forgotten padding mask"].leaks == pytest.approx(ours["forgotten padding mask"].leaks, abs=1e-5)
-    assert theirs["forgotten padding mask"].deviation == pytest.approx(
-        ours["forgotten padding mask"].deviation, rel=1e-3
-    )
-
-
 def test_a_causal_law_that_is_broken_is_seen(foreign, monkeypatch):
     model = foreign("gpt2")
     states = type(model).hidden_states

@@ -1,7 +1,6 @@
 """Patches beside the same done by hooks on transformers' modules."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -154,32 +153,3 @@ def test_parts_have_their_names(attncli, by):
         assert [one["other_token"] for one in document["patches"]][2] == "dog"
         assert "layer 5, cat <- dog" in shown and "layer 5, the#2" in shown
     assert "all of these at once" in shown and document["together"]["itself"] == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["head", "layer", "token"])
-def test_pictures_say_what_they_show(attncli, tmp_path, by):
-    path = tmp_path / "a.svg"
-    attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(path))
-    drawn = " ".join(re.findall(">([^<>]+)</text>", path.read_text(encoding="utf-8")))
-    assert "0: the first text's output, 1: the second's" in drawn and ("dog" in drawn) == (by == "token")
-    attncli("patch", "--by", by, "-l", "4,5", CAT, DOG, "-o", str(tmp_path / "a.csv"))
-    rows = (tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 1 + 2 * {"head": 12, "layer": 1, "token": 9}[by]
-
-
-@pytest.mark.parametrize(
-    ("line", "document"),
-    [
-        ((CAT,), "patch needs two texts"),
-        ((CAT, "A dog."), "the first text has 9 tokens and the second 5"),
-        ((CAT, CAT), "0 for the first text and 0 for the second; that is too near to divide by"),
-        ((CAT, CAT, "--similar-to", "a dog"), "for the second; that is too near to divide by"),
-        ((CAT, DOG, "--by", "layer", "--top", "2"), "--top has no effect with --by layer"),
-        ((CAT, DOG, "--by", "word"), "no by 'word': it is one of head, layer, token"),
-        ((CAT, DOG, "--target", "cat"), "predicts nothing of this text"),
-    ],
-)
-def test_what_is_refused(attncli, line, document):
-    result = attncli("patch", *line)
-    assert result.code == 2 and result.out == "" and document in result.err

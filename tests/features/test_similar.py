@@ -26,15 +26,14 @@ from attncli.report.terminal import lines_of
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
 SMALL = "the cat sat on the unbelievable cat", "it is too big and it sat"
 LINEAR = "linear.Identity"
-MADE = {
-    "mean": [pooling("mean_tokens"), NORMALIZE],
-    "cls": [pooling("cls_token")],
-    "max": [pooling("max_tokens"), NORMALIZE],
-    "square root": [pooling("mean_sqrt_len_tokens"), dense(32, 20, LINEAR)],
-    "weighted": [pooling("weightedmean_tokens"), NORMALIZE, dense(32, 20, LINEAR), NORMALIZE],
-    "last": [pooling("lasttoken"), dense(32, 20, LINEAR)],
-    "two": [pooling("cls_token", "mean_tokens"), NORMALIZE],
-    "dense": [pooling("mean_tokens"), dense(32, 20, LINEAR), dense(20, 8, LINEAR, bias=False), NORMALIZE],
+POOLED = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+CREDITED = {
+    **{name: [pooling(name), NORMALIZE] for name in POOLED},
+    **{f"{name}, dense": [pooling(name), dense(32, 20, LINEAR)] for name in POOLED if name != "max_tokens"},
+    "max, dense without a bias": [pooling("max_tokens"), dense(32, 20, LINEAR, bias=False), NORMALIZE],
+    "two": [pooling("cls_token", "max_tokens", "mean_tokens"), NORMALIZE],
+    "two that weigh alike": [pooling("mean_tokens", "mean_sqrt_len_tokens"), dense(64, 20, LINEAR)],
+    "after Normalize": [pooling("mean_tokens"), NORMALIZE, dense(32, 20, LINEAR), dense(20, 9, LINEAR), NORMALIZE],
 }
 
 
@@ -52,7 +51,7 @@ def theirs(directory, *texts: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("modules", MADE.values(), ids=MADE)
+@pytest.mark.parametrize("modules", CREDITED.values(), ids=CREDITED)
 def test_it_sums_to_the_cosine_of_sentence_transformers(modules, folder):
     directory = folder(*modules)
     found = similar(load_model(str(directory), "cpu"), *SMALL)
@@ -120,15 +119,6 @@ def test_a_pooling_that_files_name_is_the_one(minilm):
 
 # --- the credit of tokens --------------------------------------------------------------------------------
 
-POOLED = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-CREDITED = {
-    **{name: [pooling(name), NORMALIZE] for name in POOLED},
-    **{f"{name}, dense": [pooling(name), dense(32, 20, LINEAR)] for name in POOLED if name != "max_tokens"},
-    "max, dense without a bias": [pooling("max_tokens"), dense(32, 20, LINEAR, bias=False), NORMALIZE],
-    "two": [pooling("cls_token", "max_tokens", "mean_tokens"), NORMALIZE],
-    "two that weigh alike": [pooling("mean_tokens", "mean_sqrt_len_tokens"), dense(64, 20, LINEAR)],
-    "after Normalize": [pooling("mean_tokens"), NORMALIZE, dense(32, 20, LINEAR), dense(20, 9, LINEAR), NORMALIZE],
-}
 REFUSED = {
     "with tanh": [pooling("mean_tokens"), dense(32, 20)],
     "of which tokens have no share": [pooling("max_tokens"), dense(32, 20, LINEAR)],
@@ -328,25 +318,6 @@ def test_tables_have_a_row_a_pair(attncli, lines, tmp_path):
             ("0", "2"),
             ("1", "0"),
         ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ([A], "of two texts"),
-        ([A, B, "-f", "lines.txt"], "both texts and --file"),
-        ([A, B, "--apart", "0,1"], "--apart has no effect without -f"),
-        (["-f", "lines.txt", "--apart", "0,3"], "text 3"),
-        (["-f", "lines.txt", "--apart", "1"], "two texts are taken apart"),
-        (["-f", "lines.txt", "--words"], "--words has no effect on a matrix of cosines"),
-        ([A, " "], "empty"),
-    ],
-)
-def test_what_is_refused(attncli, lines, arguments, why):
-    result = attncli("similar", *arguments)
-    assert (result.code, result.out) == (2, "")
-    [line] = result.err.splitlines()
-    assert why in line and len(line) <= 320
 
 
 def test_a_checkpoint_without_embeddings(attncli, tiny):

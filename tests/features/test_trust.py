@@ -283,11 +283,3 @@ def test_of_a_distance_there_is_no_gradient_by_weights(attncli):
     assert document["output"]["kind"] == "distance"
     methods = [entry["by"] for entry in document["rankings"]]
     assert "gradient x attention" not in methods and "gradient x input" in methods
-
-
-def test_several_texts_and_a_text_of_one_token_are_refused(attncli, tmp_path):
-    (tmp_path / "two.txt").write_text(f"{SENTENCE}\n{SECOND}\n", encoding="utf-8")
-    result = attncli("trust", "-f", str(tmp_path / "two.txt"))
-    assert result.code == 2 and "give the one to ask about as TEXT" in result.err
-    result = attncli("trust", "cat")
-    assert result.code == 2 and "needs 2 tokens that can be erased, this text has 1" in result.err

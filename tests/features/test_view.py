@@ -211,39 +211,6 @@ def test_of_a_saved_record_some_masks_can_be_kept(attncli, refused, described, m
     assert "was made with --mask padding" in refused("view", "--from", "one.npz", "--mask", "causal,padding")
 
 
-# --- what can't be ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        (["-o", "out.pdf"], ".html, .htm"),
-        (["-o", "out"], "no suffix"),
-        (["--view", "tree"], "heads, model, matrix, neuron"),
-        (["--threshold", "2"], "between 0 and 1"),
-    ],
-)
-def test_a_bad_option_is_noticed_before_a_model_is_looked_for(refused, folder, options, says):
-    assert says in refused("view", "-m", "no such model", *options, TEXT)
-    assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        (["--mask", "none,future"], "future"),
-        (["--query", "dog"], "no token 'dog'"),
-        (["-l", "9"], "layer 9 is out of range"),
-        (["--vectors", "9.9"], "9"),
-        (["--segments", "AB"], "--pair"),
-        (["-o", "missing/out.html"], "can't write missing/out.html"),
-    ],
-)
-def test_what_can_not_be_is_said_in_one_line_and_nothing_is_written(refused, folder, options, says):
-    assert says in refused("view", *options, TEXT)
-    assert not list(folder.iterdir())
-
-
 def test_open_opens_the_page_in_the_browser(attncli, monkeypatch, folder):
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)

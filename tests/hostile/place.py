@@ -3,7 +3,6 @@
 import gzip
 import json
 import multiprocessing
-import re
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +15,6 @@ LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the 
 
 KEPT = "kept"  # a folder of sums
 KEPT_BY = f"stats -m tiny lines.txt --state {KEPT} --shard-mb 0.00005"
-SHARD = re.compile("[0-9a-f]{40}")
-DATASET = "dataset"
 TABLE = ["the cat sat", "it is too big", "the end", "a big cat", "it"]
 # Made by the program itself; @ and @@ stand for the two texts.
 MADE = (
@@ -96,11 +93,10 @@ def make_files(folder: Path) -> None:
 
 def make_tables(folder: Path) -> None:
     """Run in a process of its own, since pyarrow leaves a thread."""
-    from corpora import FORMS, save_dataset
+    from corpora import FORMS
 
     for name, form in CORPORA.items():
         (folder / name).write_bytes(FORMS[form](TABLE))
-    save_dataset(folder / DATASET, TABLE)
 
 
 class Place:
@@ -115,12 +111,3 @@ class Place:
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
-
-    def inside(self, folder: str) -> list[str]:
-        """The names of files in one of its folders."""
-        return sorted(path.name for path in (self.folder / folder).iterdir())
-
-
-def shards_of(folder: Path) -> list[str]:
-    """The files of a folder of sums that have a shard's."""
-    return sorted(path.name for path in folder.iterdir() if SHARD.fullmatch(path.name))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attncli.base.errors import RequestError
-from attncli.models.hub import WEIGHT_FILES, weight_files
+from attncli.models.checkpoint_files import WEIGHT_FILES, weight_files
 
 
 def index(directory, names, file="model.safetensors.index.json"):

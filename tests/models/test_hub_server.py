@@ -2,7 +2,6 @@
 
 import json
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from checkpoints import make_checkpoint
 from hub_server import ask
 
 from attncli import load_model
-from attncli.models import hub
-from attncli.models.hub import weight_files
+from attncli.models.checkpoint_files import weight_files
 
 # --- no Hub ---------------------------------------------------------------------------------------------
 
@@ -41,24 +39,6 @@ def test_a_hub_out_of_reach_is_noticed_and_the_ways_out_are_told(way, tmp_path):
         answer["error"]
     )
     assert "\n" not in answer["error"]
-
-
-def test_a_hub_that_never_answers_is_not_waited_for(monkeypatch):
-    free, ended = threading.Event(), threading.Event()
-
-    class Silent:
-        def head(self, *_, **__):
-            free.wait()
-            ended.set()
-            raise OSError
-
-    monkeypatch.setattr("huggingface_hub.get_session", Silent)
-    monkeypatch.setattr(hub, "HUB_TIMEOUT", 0.05)
-    try:
-        assert not hub.reachable("some/model")
-        assert not ended.is_set()
-    finally:
-        free.set()
 
 
 # --- a Hub on this machine ------------------------------------------------------------------------------
@@ -103,15 +83,17 @@ def spoiled(directory: Path, how: str) -> None:
     index = {"weight_map": {"a": "../../../evil.safetensors"}}
     if how == "leads out":
         (directory / "model.safetensors.index.json").write_text(json.dumps(index))
-    (directory / "model.safetensors").unlink()
+    (directory / ("config.json" if how == "no configuration" else "model.safetensors")).unlink()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("unknown", "fetching it failed"),
+        ("unknown", "has no such repository, or it is private"),
+        ("gated", "it is gated: accept its terms at http"),
         ("hangs up", "fetching it failed"),
+        ("no configuration", "has no config.json"),
         ("no weights", "no weights that attncli can read"),
         ("leads out", "shards must be in the model's own directory"),
     ],
@@ -119,8 +101,8 @@ def spoiled(directory: Path, how: str) -> None:
 def test_what_a_hub_has_to_say_ends_in_one_line(what, says, hub_server, tmp_path):
     if what != "unknown":
         hub_server.repos["some/model"] = made = make_checkpoint(tmp_path / "made", "bert")
-        hub_server.breaks = what == "hangs up"
-        if not hub_server.breaks:
+        hub_server.breaks, hub_server.gated = what == "hangs up", what == "gated"
+        if not (hub_server.breaks or hub_server.gated):
             spoiled(made, what)
     answer = ask("some/model", HF_HOME=str(tmp_path / "home"), HF_ENDPOINT=hub_server.address)
     assert says in answer["error"] and "some" in answer["error"] and "\n" not in answer["error"]

@@ -25,11 +25,14 @@ PLAIN = [family for family in FAMILIES if instant.why_not(ModelConfig.from_dict(
 NEAR = 1e-4  # of the largest number: gated products of large random weights amplify the rounding of float32
 
 
-def in_numpy(theirs: Any) -> instant.Network:
+def in_numpy(theirs: Any) -> instant.NumpyNetwork:
     """The network in NumPy, with what transformers' network holds."""
     config = ModelConfig.from_dict(theirs.config.to_dict())
     tensors = {name: tensor.numpy() for name, tensor in theirs.state_dict().items()}
-    checkpoint, network = Checkpoint([StateDict(tensors)], "a network", config.family.prefixes), instant.Network(config)
+    checkpoint, network = (
+        Checkpoint([StateDict(tensors)], "a network", config.family.prefixes),
+        instant.NumpyNetwork(config),
+    )
     assert check_shapes(checkpoint, network) == []
     for part in network.parts_of(config.layers):
         instant.load_parameters(checkpoint, network, part)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.models.config import describe
-from attncli.models.hub import own_code
+from attncli.models.own_code import own_code
 
 TEXT = "the cat sat on the cat"
 NEEDED = r"needs code of its own \(auto_map: own\.Network\), which attncli does not run: .*{}.*; use another model"

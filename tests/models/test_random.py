@@ -5,10 +5,9 @@ import json
 
 import pytest
 import torch
-from checkpoints import FAMILIES, TURNED, make_config
+from checkpoints import FAMILIES, TURNED, compare, make_config
 
 from attncli import RequestError
-from attncli.features.compare.agreement import compare
 from attncli.models.hub import NotOnThisMachine
 from attncli.models.random import random_model
 

@@ -159,24 +159,6 @@ def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
     assert shown.mask.all() and (shown.mask_name, hidden.mask_name) == ("none", "padding")
 
 
-@pytest.mark.parametrize(
-    ("pair", "pad_to", "mask"), [(None, None, "padding"), ("It hid.", 20, "padding"), ("It hid.", 20, "none")]
-)
-def test_a_bert_is_the_same_in_both_engines(minilm, pair, pad_to, mask):
-    ours = minilm.attend("The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to)
-    record = attend(
-        load_model("minilm", "cpu", engine="transformers"), "The trophy doesn't fit.", pair, mask=mask, pad_to=pad_to
-    )
-    assert np.allclose(ours.weights, record.weights, atol=1e-5)
-    assert np.array_equal(ours.mask, record.mask)
-    assert (ours.tokens, ours.model, ours.kind, ours.mask_name) == (
-        record.tokens,
-        record.model,
-        record.kind,
-        record.mask_name,
-    )
-
-
 def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
     model = foreign("bart")  # 3 layers of 4 heads read, 2 of 2 write
     whole, some = attend(model, which="encoder"), attend(model, which="encoder", layers="-1,0", heads=[3, 1])

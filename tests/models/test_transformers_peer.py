@@ -1,8 +1,6 @@
 """transformers as the reference: it gets exactly our tokens, segments and mask, and keeps quiet."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,25 +46,6 @@ def test_causal_is_what_transformers_own_decoder_sees(tiny):
     assert all(torch.equal(ours, theirs[0]) for ours, theirs in zip(weights, expected, strict=True))
 
 
-def test_heads_are_silent_until_their_hooks_are_removed(tiny):
-    """Silencing every head of a layer leaves what its output projection makes of zeros: its bias."""
-    directory = tiny("bert")
-    model, reference = load_both(directory)
-    tokens = model.tokenizer.encode(TEXT)
-    before, _ = reference.run(tokens, "padding")
-    hooks = reference.silence(model.config, [(0, head) for head in range(4)])
-    name = "encoder.layer.0.attention.output.dense"
-    with reference.watched([name]) as made:
-        inside, _ = reference.run(tokens, "padding")
-    for hook in hooks:
-        hook.remove()
-    bias = reference.network.get_parameter(f"{name}.bias")
-    assert torch.equal(made[name][0], bias.expand(len(tokens), -1))
-    assert torch.equal(inside[0], before[0]) and not torch.allclose(inside[1], before[1])
-    after, _ = reference.run(tokens, "padding")
-    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
-
-
 @pytest.mark.parametrize("family", EVERY)
 def test_masks_hide_what_they_say_and_nothing_else(tiny, family):
     # In float64 ModernBERT's softmax, which is in float32, makes NaN of a row that its window and the mask hide.
@@ -110,17 +89,6 @@ def test_what_transformers_refuses_is_one_line(tmp_path):
     index.write_text(json.dumps({"weight_map": json.loads(index.read_text())["weight_map"]}))
     with pytest.raises(RequestError, match=r"transformers can't load .*: KeyError: 'metadata'$"):
         load_both(tmp_path)
-
-
-@pytest.mark.slow
-def test_transformers_keeps_quiet(tmp_path):
-    make_checkpoint(tmp_path, head="ForMaskedLM")  # without a pooler, and with a head: worth a report to it
-    program = (
-        "import sys, torch; from pathlib import Path; from attncli.models.transformers_peer import load_reference;"
-        "load_reference(Path(sys.argv[1]), torch.device('cpu'), torch.float32)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, check=True, timeout=300)
-    assert done.stdout == b"" and done.stderr == b""
 
 
 def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeypatch):

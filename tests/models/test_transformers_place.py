@@ -14,7 +14,7 @@ from transformers import AutoModel
 from attncli import load_model
 from attncli.models.rows import Run
 from attncli.models.taps import Gates, Maps
-from attncli.models.transformers_place import NAME, Pass, Places, Trial, passing, prepare
+from attncli.models.transformers_place import NAME, AttentionModules, SearchPass, TappedPass, passing, prepare
 from attncli.record import Request
 
 QUICK = ["gpt2", "llama", "gemma2", "gpt_oss", "t5", "bart", "albert"]
@@ -35,7 +35,7 @@ class Sides(NamedTuple):
 
     network: Any
     inputs: dict[str, Any]
-    places: Places
+    places: AttentionModules
     weights: dict[str, torch.Tensor]
     last: torch.Tensor
 
@@ -44,7 +44,7 @@ class Sides(NamedTuple):
         queries, keys = {"cross": (WRITTEN, LENGTH), "decoder": (self.fed, self.fed)}.get(part, (LENGTH, LENGTH))
         run = self.run(queries, keys)
         mask = "causal" if part == "decoder" else "padding"
-        current = Pass(self.places, part, run, taps, mask, torch.ones(1, keys, dtype=torch.bool), last)
+        current = TappedPass(self.places, part, run, taps, mask, torch.ones(1, keys, dtype=torch.bool), last)
         with torch.inference_mode(), passing(current):
             current.decoded = self.network(**self.inputs).last_hidden_state
         return current
@@ -80,10 +80,10 @@ def sides_of(model_type: str) -> Sides:
     halves = network.get_encoder() if paired else network, network.get_decoder() if paired else network
     prepare(network, *halves)
     network.set_attn_implementation(NAME)
-    trial = Trial()
+    trial = SearchPass()
     with torch.inference_mode(), passing(trial):
         network(**inputs)
-    places = Places.of(network, trial, halves[0] if paired else None, WRITTEN)
+    places = AttentionModules.of(network, trial, halves[0] if paired else None, WRITTEN)
     named = {part: f"{part}_attentions" for part in places.parts} if paired else {places.parts[0]: "attentions"}
     weights = {part: torch.cat(getattr(theirs, name)) for part, name in named.items()}
     return Sides(network, inputs, places, weights, theirs.last_hidden_state)

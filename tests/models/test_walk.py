@@ -1,29 +1,20 @@
 """One walk: what is asked for comes out, for texts of mixed lengths, and nothing else is computed."""
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, ONE_OF_EACH, TURNED, make_config, make_network
+from checkpoints import EACH, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from walks import made_up, network_of, walked
 
 from attncli.attention import MASKS
-from attncli.models.network import Network
 
 F64 = torch.float64
-APART = (*TURNED, "deberta", "deberta-v2")
 TEXTS = st.lists(st.lists(st.integers(5, 40), min_size=1, max_size=12), min_size=1, max_size=6)
-
-
-def prefixes(order: list[int]) -> st.SearchStrategy[list[int]]:
-    return st.integers(1, len(order)).map(lambda count: list(order[:count]))
-
-
-CHOSEN = st.permutations(range(4)).flatmap(prefixes)
 
 
 def tiny_network(family: str, dtype: torch.dtype = F64) -> Any:
@@ -45,43 +36,6 @@ def test_texts_of_any_lengths_are_each_as_it_is_alone(family, ids, mask, data):
         alone = walked(network, [one], mask, whole=True)
         torch.testing.assert_close(together.weights[number], alone.weights[0])
         torch.testing.assert_close(together.states[number], alone.states[0])
-
-
-IDS = [[5, 6, 7, 8, 9, 5], [9, 8, 7, 6, 9, 5]]
-
-
-@lru_cache(maxsize=1)
-def projected(family: str) -> tuple[Network, dict[str, list[Tensor]]]:
-    """A network in float64, and what transformers' own projections give of IDS in every layer, [text, token, size]."""
-    theirs = make_network(make_config(family)).double()
-    made: dict[str, list[Tensor]] = {"query": [], "key": []}
-    for name, module in theirs.named_modules():  # in the order of the layers
-        kinds = {"query": ("query", "q_lin", "q"), "key": ("key", "k_lin", "k")}
-        kind = next((kind for kind, names in kinds.items() if name.rpartition(".")[-1] in names), None)
-        if kind is not None:
-            module.register_forward_hook(lambda _, inputs, output, kind=kind: made[kind].append(output))
-    with torch.inference_mode():
-        theirs(torch.tensor(IDS))
-    return network_of(theirs, F64), made
-
-
-@pytest.mark.parametrize("family", [one for one in ONE_OF_EACH if one not in APART])
-@given(layers=CHOSEN, heads=CHOSEN, data=st.data())
-@settings(max_examples=10)
-def test_queries_and_keys_are_those_of_transformers(family, layers, heads, data):
-    """Compare with the projections of transformers, in the last layer that runs and in those before, in the order
-    requested. (The families in APART rotate them or use them for positions: see `tests/features/compare/test_ways.py`.)
-    """
-    network, made = projected(family)
-    pairs = [(layer, head) for layer in layers for head in heads]
-    asked = data.draw(st.lists(st.sampled_from(pairs), unique=True), label="vectors")
-    found = walked(network, [made_up(one) for one in IDS], "none", layers, heads, asked).vectors
-    assert found[0].shape == (2, len(asked), 6, 8) and len(made["query"]) == len(made["key"]) == 4
-    for text, of_text in enumerate(found):
-        for kind, ours in zip(("query", "key"), of_text, strict=True):
-            for place, (layer, head) in enumerate(asked):
-                expected = made[kind][layer][text, :, 8 * head : 8 * (head + 1)]
-                torch.testing.assert_close(ours[place], expected, rtol=0, atol=1e-10)
 
 
 class Forbidden(torch.nn.Module):

@@ -47,11 +47,6 @@ def test_an_option_that_there_is_not_is_a_mistake_of_the_program(record):
             show(colour=3)
 
 
-def test_a_notebook_shows_the_page_in_a_frame(record):
-    frame = re.search(r'srcdoc="([^"]*)"', record._repr_html_())[1]
-    assert html.unescape(frame) == page(record)
-
-
 def in_a_notebook(record):
     """Return the size, in bytes, of a record that ends a cell of an .ipynb."""
     shown = {"text/html": record._repr_html_().splitlines(keepends=True), "text/plain": [repr(record)]}

@@ -32,6 +32,10 @@ FORMS = {
         "tokenizer.json": {"padding": {**IN_JSON, "pad_id": 1, "pad_token": "the"}},
     },
     "null in the map": {MAP: {"pad_token": None}, SETTINGS: CAT},
+    "added by the settings": {
+        SETTINGS: {"pad_token": "new", "added_tokens_decoder": {"4": {**DICT, "content": "new"}}}
+    },
+    "added by a file": {SETTINGS: {"pad_token": "new"}, "added_tokens.json": {"new": 4}},
 }
 
 

@@ -273,8 +273,8 @@ def load(
     send: Callable[..., None], place: dict[str, Any], text: str, pair: str | None, layer: str, head: str
 ) -> tuple[Any, Any, int, int]:
     """Load the model, its tokens of the text, and the numbers of the layer and the head. Send its notices."""
+    from attncli.models.checkpoint_files import Place
     from attncli.models.engine import check_own
-    from attncli.models.hub import Place
     from attncli.models.loading import load_from
     from attncli.record.selection import choose_head
 

@@ -145,37 +145,34 @@ class Compare(Feature):
         """Compare attncli's own network with torch, or with transformers and then in every way."""
         from attncli.checks.passes import merge_lost
         from attncli.features.compare import agreement, ways
-        from attncli.features.compare.beside import OwnPeers, fitting_threads
+        from attncli.features.compare.beside import OwnPeers, TorchPeers, fitting_threads
         from attncli.models.transformers_peer import load_reference
 
         texts = list(model.tokenize(inputs, self.pad_to))
-        if self.against == "torch":
-            reference = None
-        elif reference is None:
-            reference = load_reference(model.place.path, model.device, model.dtype)
+        every_text = counted(texts, len(texts), "texts", progress)
         with fitting_threads(model.config, texts):
-            every_text = counted(texts, len(texts), "texts", progress)
-            found = agreement.compare(model, every_text, self.mask, layers, reference)
-        if reference is None:
-            return found
-        with progress(len(ways.WAYS), "ways") as advance, fitting_threads(model.config, texts):
+            if self.against == "torch":
+                return agreement.compare(TorchPeers(model, self.mask, layers), every_text)
+            if reference is None:
+                reference = load_reference(model.place.path, model.device, model.dtype)
             peers = OwnPeers(model, reference, inputs, texts, self.pad_to, self.mask, layers)
-            every = tuple(ways.go_every_way(peers, ways.WAYS, advance))
+            found = agreement.compare(peers, every_text)
+            with progress(len(ways.WAYS), "ways") as advance:
+                every = tuple(ways.go_every_way(peers, ways.WAYS, advance))
             return replace(found, ways=every, lost=merge_lost([*found.lost, *peers.lost]))
 
     def _with_eager(
         self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
-        from attncli.features.compare.eager import Eager, EagerPeers, compare_eager
-        from attncli.features.compare.ways import WAYS_OF_EAGER, go_every_way
+        from attncli.features.compare import agreement, ways
+        from attncli.features.compare.eager import Eager, EagerPeers
 
-        eager = Eager(model)
         texts = [model.with_answer(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
-        found = compare_eager(eager, counted(texts, len(texts), "texts", progress), self.mask, layers)
-        with progress(len(WAYS_OF_EAGER), "ways") as advance:
-            peers = EagerPeers(eager, texts, self.mask, layers)
-            return replace(found, ways=tuple(go_every_way(peers, WAYS_OF_EAGER, advance)))
+        peers = EagerPeers(Eager(model), texts, self.mask, layers)
+        found = agreement.compare(peers, counted(texts, len(texts), "texts", progress))
+        with progress(len(ways.WAYS_OF_EAGER), "ways") as advance:
+            return replace(found, ways=tuple(ways.go_every_way(peers, ways.WAYS_OF_EAGER, advance)))
 
 
 # --- the report -----------------------------------------------------------------------------------------

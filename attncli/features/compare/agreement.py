@@ -4,13 +4,13 @@ Half precision: rounding moves weights by up to 0.1, so the largest difference h
 more: ours, transformers' in the same dtype, and transformers' in float32 with the same rounded weights. The last one
 is taken as exact. Correct programs are about equally far from it, and neither has scores that are larger throughout.
 
-`attncli.checks.passes` runs both programs.
+`attncli.features.compare.beside` runs both programs.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,13 +18,14 @@ from torch import Tensor
 from attncli.base import choices
 from attncli.base.arrays import finite
 from attncli.base.printable import short
-from attncli.checks.passes import BothPasses, Lost, beside_torch, beside_transformers, is_half, merge_lost
+from attncli.checks.passes import Lost, is_half, merge_lost
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, weight_size
 from attncli.models.engine import Engine
-from attncli.models.model import require_own
 from attncli.models.transformers_peer import Reference
-from attncli.record.selection import Selection, select
 from attncli.text.tokens import Tokens
+
+if TYPE_CHECKING:
+    from attncli.features.compare.beside import Peers
 
 # All measured on 11 families of random weights and on minilm, in bfloat16 and float16, on texts of 3 to 90 tokens.
 RATIO = 2.0  # Our root mean square error divided by transformers': up to 1.96 from 40 tokens on, mostly 0.5 to 1.3.
@@ -178,7 +179,7 @@ class LayerTally:
         self.errors: tuple[_Errors, _Errors, _Scores] | None = None  # of weights, vectors and scores
 
     def add(
-        self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None
+        self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None = None
     ) -> None:
         """Take one text's weights `[head, query, key]` and vectors `[token, size]`."""
         rows = rows_with_numbers(ours, theirs)
@@ -440,70 +441,42 @@ class Agreement:
         }
 
 
-def compare(
-    model: Engine,
-    texts: Iterable[Tokens],
-    mask: str | None = None,
-    layers: Selection = "all",
-    reference: Reference | None = None,
-) -> Agreement:
-    """Hold the model's layers against those of `reference`; without one, against `torch.nn.MultiheadAttention`.
-
-    Raises RequestError for an unknown mask or a layer out of range, ValueError when there is no text.
-    """
-    model = require_own(model)
-    mask = model.usual_mask(mask)
-    chosen = select(layers, model.config.layers, "layer")
-    if reference is None:
-        both = beside_torch(model, chosen, mask)
-    else:
-        both = beside_transformers(model, chosen, mask, reference)
-    return tally_up(model, both, texts, mask, chosen, reference)
-
-
-def tally_up(
-    model: Engine,
-    both: BothPasses,
-    texts: Iterable[Tokens],
-    mask: str,
-    chosen: Sequence[int],
-    reference: Reference | None,
-) -> Agreement:
+def compare(peers: "Peers", texts: Iterable[Tokens]) -> Agreement:
     """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
-    against: choices.Against = "torch" if reference is None else "transformers"
-    before = 0 if reference is None or model.part == "encoder" else model.depth - model.layers  # an encoder's layers
-    embeddings, lost = list[float](), list[Lost]()
-    embedded = _Errors(torch.finfo(model.dtype).eps)
-    tallies = [LayerTally(model.dtype) for _ in chosen]
+    model, layers, reference = peers.model, peers.layers, peers.reference
+    embeddings, lost, half = list[float](), list[Lost](), is_half(model.dtype)
+    embedded, tallies = _Errors(torch.finfo(model.dtype).eps), [LayerTally(model.dtype) for _ in layers]
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
-        rows = rows_that_count(tokens, model.dtype, reference)
-        made = both(tokens)
-        ours, theirs = made.ours.only(rows), made.theirs.only(rows)
-        exact = None if made.exact is None else made.exact.only(rows)
-        if ours.embeddings is not None and theirs.embeddings is not None:
-            embeddings.append(vector_difference(ours.embeddings, theirs.embeddings))
-            if exact is not None and exact.embeddings is not None:
-                like = sizes(theirs.embeddings)
-                embedded.add(ours.embeddings / like, theirs.embeddings / like, exact.embeddings / like)
+        rows = peers.rows(tokens)
+        [(_, taken)] = peers.run_model([tokens])
+        ours = taken.weights, peers.our_vectors(tokens, peers.mask)
+        theirs, lost_here = peers.run_finite(tokens, peers.mask)
+        sides = [ours, peers.numbers(theirs)]
+        if half:
+            sides.append(peers.numbers(peers.in_float32.run_theirs(tokens, peers.mask)))
+        weights = [one[:, :, rows] for one, _ in sides]
+        vectors = [[one[rows] for one in every] for _, every in sides]
+        if len(vectors[0]) > len(layers):
+            first = [every.pop(0) for every in vectors]
+            embeddings.append(vector_difference(*first[:2]))
+            if half:
+                embedded.add(*(one / sizes(first[1]) for one in first))
         for place, tally in enumerate(tallies):
-            tally.add(
-                (ours.weights[place], ours.hidden[place]),
-                (theirs.weights[place], theirs.hidden[place]),
-                None if exact is None else (exact.weights[place], exact.hidden[place]),
-            )
-        if made.lost is not None and not any(bool(one.isnan().any()) for one in (*ours.weights, *ours.hidden)):
-            lost.append(made.lost)
+            tally.add(*((one[place], every[place]) for one, every in zip(weights, vectors, strict=True)))
+        if lost_here is not None and not any(bool(one.isnan().any()) for one in (weights[0], *vectors[0])):
+            lost.append(lost_here)
         texts_seen += 1
         tokens_seen += len(tokens)
         queries += len(rows)
     if not texts_seen:
         raise ValueError("there is no text to compare on")
     precision = precision_of(model, reference, lost)
+    before = 0 if model.part == "encoder" else model.depth - model.layers  # an encoder's layers
     return Agreement(
-        against=against,
+        against="torch" if reference is None else "transformers",
         dtype=model.dtype_name,
-        mask=mask,
+        mask=peers.mask,
         texts=texts_seen,
         tokens=tokens_seen,
         queries=queries,
@@ -511,7 +484,7 @@ def tally_up(
         embeddings_allowed=LARGEST * embedded.largest if is_half(precision) else scaled_tolerance(precision, 1, 1.0),
         layers=[
             tally.layer_agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
-            for layer, tally in zip(chosen, tallies, strict=True)
+            for layer, tally in zip(layers, tallies, strict=True)
         ],
         lost=merge_lost(lost),
     )

@@ -1,9 +1,9 @@
-"""A network in attncli and in transformers, on some texts: the numbers of both, for `ways`."""
+"""A network in attncli and in transformers, or in torch, on some texts: the numbers of both."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attncli.base.errors import RequestError
 from attncli.checks.machine import one_thread
-from attncli.checks.passes import Lost, is_half, run_finite
+from attncli.checks.passes import AttentionInputs, Lost, is_half, lost_rows, torch_attend, torch_attention
 from attncli.checks.tolerance import scaled_tolerance, weight_size
 from attncli.features.compare.agreement import (
     LARGEST,
@@ -22,6 +23,7 @@ from attncli.features.compare.agreement import (
     vector_difference,
 )
 from attncli.models.config import ModelConfig
+from attncli.models.devices import as_tensor
 from attncli.models.engine import Engine
 from attncli.models.model import Model
 from attncli.models.taken import TextResult
@@ -49,10 +51,10 @@ class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
 
 
 class Theirs(NamedTuple):
-    """The results of transformers for a text.
+    """The results of the other program for a text.
 
     weights: `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
-    each.
+    each; of torch's modules, their outputs.
     """
 
     weights: Tensor
@@ -60,16 +62,17 @@ class Theirs(NamedTuple):
 
 
 class Peers(ABC):
-    """A model and transformers' network, on the first tokens of the first texts; `plain` without [PAD].
+    """A model and another program, on the same texts.
 
-    answering: the model whose results are compared. layers: the layers that are compared. texts_of_norms: the texts
-    whose norms are compared. lost: the rows in which transformers gives NaN.
+    reference: transformers' network; None for torch. answering: the model whose results are compared. layers: the
+    layers that are compared. texts: the first tokens of the first texts, which go every way; `plain` without [PAD].
+    texts_of_norms: those whose norms are compared. lost: the rows in which transformers gives NaN.
     """
 
     def __init__(
         self,
         model: Engine,
-        reference: Reference,
+        reference: Any,
         texts: Sequence[Tokens],
         mask: str | None,
         layers: Sequence[int] | None,
@@ -80,45 +83,78 @@ class Peers(ABC):
         self.mask = model.usual_mask(mask)
         self.layers = list(model.select_layers("all") if layers is None else layers)
         self.texts = [cut(one, most) for one in texts[:TEXTS]]
-        self.plain = [cut(one, real_tokens(one)) for one in self.texts]
-        self.texts_of_norms = self.plain
+        self.plain = self.texts_of_norms = [cut(one, real_tokens(one)) for one in self.texts]
         self.lost: list[Lost] = []
         self.known: dict[tuple[Any, ...], Any] = {}
 
-    # --- transformers' side -------------------------------------------------------------------------------
-
-    def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
-        """Return the results of transformers for a text, by default under the requested mask. Runs it once per text."""
-        read = tokens.read if isinstance(tokens, Fed) else tokens
-        mask = self.mask if mask is None else mask
-        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
-        if key not in self.known:
-            self.known[key] = self.run_theirs(tokens, mask)
-        return self.known[key]
+    # --- the other program --------------------------------------------------------------------------------
 
     @abstractmethod
     def run_theirs(self, tokens: Tokens, mask: str) -> Any:
-        """Run transformers on a text. Returns its `weights`, `[layer, head, query, key]`, `states` and more."""
-
-    def places(self, layers: Sequence[int]) -> list[int]:
-        """Return the places of layers in the weights of transformers."""
-        return list(layers)
-
-    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
-        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
-        return self.theirs(tokens, mask).weights[self.places(self.layers)]
+        """Run the other program on a text. Returns its `weights`, `[layer, head, query, key]`, and more."""
 
     @abstractmethod
     def their_vectors(self, theirs: Any) -> list[Tensor]:
         """Return the vectors that are compared with `our_vectors`."""
 
-    @abstractmethod
+    @property
+    def in_float32(self) -> Any:
+        """The same with the other program in float32, with the same rounded weights."""
+        beside = copy(self)
+        beside.reference, beside.known = self.reference.in_float32, {}
+        return beside
+
+    def numbers(self, theirs: Any) -> tuple[Tensor, list[Tensor]]:
+        """Return the weights and the vectors of the layers that are compared."""
+        return theirs.weights[self.places(self.layers)], self.their_vectors(theirs)
+
+    def run_finite(self, tokens: Tokens, mask: str) -> tuple[Any, Lost | None]:
+        """Run the other program; in float32 where that gives numbers in rows of real tokens, and float64 gives NaN."""
+
+        def lost_of(theirs: Any) -> Lost | None:
+            weights, vectors = self.numbers(theirs)
+            return lost_rows(tokens, mask, self.layers, weights, vectors[-len(self.layers) :])
+
+        made = self.run_theirs(tokens, mask)
+        lost = lost_of(made)
+        if lost is not None and self.reference.dtype == torch.float64:
+            instead = self.in_float32.run_theirs(tokens, mask)
+            if lost_of(instead) is None:
+                return instead, lost._replace(in_float32=True)
+        return made, lost
+
+    def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
+        """Return the results of transformers for a text, by default under the requested mask. Runs it once per text.
+
+        Raises NothingToCompare where it gives NaN.
+        """
+        read = tokens.read if isinstance(tokens, Fed) else tokens
+        mask = self.mask if mask is None else mask
+        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
+        if key not in self.known:
+            made, lost = self.run_finite(tokens, mask)
+            if lost is not None:
+                self.lost.append(lost)
+                if not lost.in_float32:
+                    raise NothingToCompare(str(lost))
+            self.known[key] = made
+        return self.known[key]
+
+    def places(self, layers: Sequence[int]) -> list[int]:
+        """Return the places of layers in the weights of the other program."""
+        return list(layers)
+
+    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
+        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
+        return self.numbers(self.theirs(tokens, mask))[0]
+
     def norms(self, tokens: Tokens) -> Tensor:
         """Return ‖α v W_O‖ by transformers' own numbers, for the layers that are compared."""
+        raise NotImplementedError
 
-    @abstractmethod
     def logits(self, tokens: Tokens) -> Tensor:
         """Return the output of their head for a text. Raises NothingToCompare if there is none."""
+        raise NotImplementedError
 
     # --- our side -----------------------------------------------------------------------------------------
 
@@ -133,8 +169,8 @@ class Peers(ABC):
         return list(zip(texts, self.answering.take([plain_tokens(one) for one in texts], request), strict=True))
 
     @abstractmethod
-    def our_vectors(self, tokens: Tokens, mask: str) -> list[Tensor]:
-        """Return the vectors of the model that are compared."""
+    def our_vectors(self, tokens: Tokens, mask: str) -> list[Any]:
+        """Return the vectors of each layer that are compared, in some networks after those before the first layer."""
 
     # --- both ---------------------------------------------------------------------------------------------
 
@@ -150,7 +186,7 @@ class Peers(ABC):
 
     def vector_differences(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], tokens: Tokens) -> Iterator[float]:
         """Yield the difference between each two vectors of a text."""
-        rows = self.rows(tokens.spoken)
+        rows = self.rows(tokens)
         for one, other in zip(ours, theirs, strict=True):
             yield vector_difference(one[rows], other[rows])
 
@@ -171,26 +207,25 @@ class Peers(ABC):
 
     def their_error(self, tokens: Tokens) -> float:
         """Return the largest error of transformers' own weights and vectors in half precision."""
-        beside = copy(self)
-        beside.reference, beside.known = self.reference.in_float32, {}
-        theirs, exact = self.theirs(tokens), beside.theirs(tokens)
-        vectors = vector_difference(torch.stack(theirs.states), torch.stack(exact.states))
-        return max(difference(theirs.weights, exact.weights), vectors)
+        (weights, vectors), (exact_weights, exact) = map(
+            self.numbers, (self.theirs(tokens), self.in_float32.run_theirs(tokens, self.mask))
+        )
+        return max(difference(weights, exact_weights), vector_difference(torch.stack(vectors), torch.stack(exact)))
 
     def mask_rows(self, tokens: Tokens) -> list[int]:
         """Return the rows in which `hidden` is known."""
         return self.rows(tokens)
 
-    @abstractmethod
     def hidden(self, tokens: Tokens, mask: str) -> Tensor:
         """Return the keys hidden by a mask in the compared layers, bool `[layer, query, key]`, found without attncli.
 
         Only the rows that `mask_rows` names count.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def padded(self) -> list[tuple[Tokens, Tokens]]:
         """Return each text and its first half, without [PAD] and with it; twice without where there is no [PAD]."""
+        raise NotImplementedError
 
     @property
     def outer_heads(self) -> list[int]:
@@ -233,19 +268,15 @@ class OwnPeers(Peers):
         return [(part, tokenizer.pad(part, len(tokenizer.pad_some(one)))) for part, one in parts]
 
     def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
-        (weights, states), lost = run_finite(self.reference, tokens, mask)
-        if lost is not None:
-            self.lost.append(lost)
-            if not lost.in_float32:
-                raise NothingToCompare(str(lost))
+        weights, states = self.reference.run(tokens, mask)
         return Theirs(torch.stack(weights), states)
 
     def their_vectors(self, theirs: Theirs) -> list[Tensor]:
-        return [theirs.states[layer + 1] for layer in self.layers]
+        return [theirs.states[0], *(theirs.states[layer + 1] for layer in self.layers)]
 
     def our_vectors(self, tokens: Tokens, mask: str) -> list[Any]:
         states = self.answering.hidden_states(plain_tokens(tokens), mask)
-        return [states[layer + 1] for layer in self.layers]
+        return [states[0], *(states[layer + 1] for layer in self.layers)]
 
     def mask_rows(self, tokens: Tokens) -> list[int]:
         return list(range(len(tokens)))
@@ -302,6 +333,59 @@ class OwnPeers(Peers):
         with torch.inference_mode():
             logits: Tensor = self.reference.made_of(tokens, self.mask, head=True).logits[0]
         return logits
+
+
+class TorchPeers(Peers):
+    """The attention of each layer by itself, and torch's module; both get that layer's input from our pass.
+
+    Raises RequestError where positions have a part in the scores, which torch's module knows nothing of.
+    """
+
+    model: Model
+
+    def __init__(self, model: Model, mask: str | None = None, layers: Sequence[int] | None = None) -> None:
+        super().__init__(model, None, (), mask, layers)
+        if any(model.config.positions[layer] is not None for layer in self.layers):
+            kind = model.config.model_type
+            raise RequestError(
+                f"the scores of {kind} depend on positions, and torch's module has no such scores: leave --against out"
+            )
+        model.need(model.config.layers)
+        self.modules = [torch_attention(model.network.layer(layer).attention) for layer in self.layers]
+
+    @property
+    def in_float32(self) -> Any:
+        beside = copy(self)
+        beside.modules = [deepcopy(one).float() for one in self.modules]
+        return beside
+
+    def our_vectors(self, tokens: Tokens, mask: str) -> list[Tensor]:
+        kept, _ = self.our_inputs(tokens, mask)
+        with torch.inference_mode():
+            return [kept.joined(layer) for layer in self.layers]
+
+    def our_inputs(self, tokens: Tokens, mask: str) -> tuple[AttentionInputs, Tensor]:
+        """Return what our layers' attention is given, and what it may attend to."""
+        kept = AttentionInputs(self.model)
+        [taken] = self.model.take([tokens], Request(self.layers, mask=mask), [kept])
+        return kept, as_tensor(taken.masks, self.model.device)
+
+    def run_theirs(self, tokens: Tokens, mask: str) -> Theirs:
+        kept, masks = self.our_inputs(tokens, mask)
+        dtype = self.modules[0].out_proj.weight.dtype
+        inputs = [kept.inputs[layer].to(dtype) for layer in self.layers]
+        with torch.inference_mode():
+            made = [torch_attend(*one) for one in zip(self.modules, inputs, masks, strict=True)]
+        return Theirs(torch.stack([weights for weights, _ in made]), [output for _, output in made])
+
+    def run_finite(self, tokens: Tokens, mask: str) -> tuple[Theirs, Lost | None]:
+        return self.run_theirs(tokens, mask), None
+
+    def places(self, layers: Sequence[int]) -> list[int]:
+        return list(range(len(layers)))
+
+    def their_vectors(self, theirs: Theirs) -> list[Tensor]:
+        return theirs.states
 
 
 # --- tokens -------------------------------------------------------------------------------------------------

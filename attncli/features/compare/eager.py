@@ -20,16 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.checks.passes import Passes, TextPass, is_half, run_finite
-from attncli.features.compare.agreement import Agreement, tally_up
-from attncli.features.compare.beside import NothingToCompare, Peers, cut, plain_tokens, real_tokens
+from attncli.features.compare.beside import NothingToCompare, Peers, cut, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_network import takes
 from attncli.models.transformers_peer import Reference, positions_after_padding
 from attncli.models.transformers_place import NAME, set_attention
-from attncli.record import Request
-from attncli.record.selection import Selection
 from attncli.text.tokens import Fed, Read, Tokens
 
 SOME = 4  # tokens of [PAD]
@@ -40,19 +36,13 @@ class EagerResult(NamedTuple):
     """The results of transformers' eager attention for a text.
 
     weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
-    joined: what the heads give to each layer's output projection, `[token, size]`; last: what comes out of
-    the last layer; made: what the network returns.
+    joined: what the heads give to each layer's output projection, `[token, size]`; made: what the network returns.
     """
 
     weights: Tensor
     outputs: list[Tensor]
     joined: list[Tensor]
-    last: Tensor
     made: Any
-
-    @property
-    def states(self) -> list[Tensor]:
-        return [self.last]
 
 
 class Eager(Reference):
@@ -83,19 +73,10 @@ class Eager(Reference):
 
     # --- running ------------------------------------------------------------------------------------------
 
-    def run(self, tokens: Tokens, mask: str) -> tuple[list[Tensor], list[Tensor]]:
-        """Return every layer's weights, and what comes out of its attention, after a place for the embeddings."""
-        with torch.inference_mode():
-            theirs = self.theirs(tokens, mask)
-        return list(theirs.weights), [theirs.outputs[0], *theirs.outputs]
-
-    def theirs(
-        self, tokens: Tokens, mask: str, shown: Mapping[int, Tensor] | None = None, head: bool = False
-    ) -> EagerResult:
-        """Run the network on one text.
+    def theirs(self, tokens: Tokens, mask: str, shown: Mapping[int, Tensor] | None = None) -> EagerResult:
+        """Run the network, with its head, on one text.
 
         shown: by layer what may be attended to, bool `[1, 1 or head, query, key]`, in place of what the mask says.
-        head: with the head upon the network.
         """
         joined: list[Tensor] = []
         projections = self.joining(tokens)
@@ -107,10 +88,7 @@ class Eager(Reference):
             if allowed:
                 stack.enter_context(self.masks_put(allowed))
             outputs = stack.enter_context(self.outputs_kept(self.names))
-            last: list[Tensor] = []
-            keep = lambda module, inputs, output: last.append(output[0][0])  # noqa: E731
-            stack.callback(self.half("decoder").register_forward_hook(keep, prepend=True).remove)
-            made = self.call(self.inputs_of(tokens, mask), head)
+            made = self.call(self.inputs_of(tokens, mask))
         name = f"{self.model.part}_attentions" if self.model.paired else "attentions"
         weights = list(getattr(made, name))
         if len(weights) != len(self.layers) or len(outputs) != len(self.layers):
@@ -118,20 +96,11 @@ class Eager(Reference):
                 f"transformers gives weights of {len(weights)} layers of {self.model.place.name}, attncli counts "
                 f"{len(self.layers)}, and {len(outputs)} modules were called: they are not the same"
             )
-        after = last[0] if last else made.hidden_states[-1][0]  # OPT's head calls what is inside the stack
-        return EagerResult(torch.cat(weights), outputs, joined, after, made)
+        return EagerResult(torch.cat(weights), outputs, joined, made)
 
-    def call(self, inputs: dict[str, Tensor], head: bool) -> Any:
-        """Call the network; one of one stack without its head, unless that is asked for."""
-        network = self.network if head or self.model.paired else self.half("decoder")
+    def call(self, inputs: dict[str, Tensor]) -> Any:
         with self.model.running():
-            return network(**inputs, output_attentions=True, output_hidden_states=True)
-
-    def half(self, part: str) -> Any:
-        """Return the half of the network that a part is in, without a head."""
-        if not self.model.paired:
-            return self.network.base_model
-        return (self.network.get_encoder() if part == "encoder" else self.network.get_decoder()).base_model
+            return self.network(**inputs, output_attentions=True, output_hidden_states=True)
 
     def inputs_of(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
         """Return the inputs that transformers' own tokenizer would give the network for these tokens."""
@@ -251,7 +220,7 @@ class Eager(Reference):
         seen: list[Tensor | None] = []
         everything = {"attention_mask": torch.ones_like(self.inputs_of(tokens, mask)["attention_mask"])}
         with torch.inference_mode(), self.eager(), self.masks_put(None, seen):
-            self.call(self.inputs_of(tokens, mask) | everything, head=False)
+            self.call(self.inputs_of(tokens, mask) | everything)
         part, keys = self.model.part, tokens.read if isinstance(tokens, Fed) and self.model.part == "cross" else tokens
         real = torch.tensor([not padding for padding in keys.padding], device=self.device)
         made = []
@@ -266,38 +235,6 @@ class Eager(Reference):
                 allowed = allowed | allowed.T
             made.append((allowed if mask == "none" else allowed & real)[None, None])
         return made
-
-    # --- both sides ---------------------------------------------------------------------------------------
-
-    def beside(self, layers: Sequence[int], mask: str) -> Callable[[Tokens], Passes]:
-        """Return a function that runs one text with our place in the network, and with its eager attention."""
-        places = [self.layers.index(layer) for layer in layers]
-
-        def both(tokens: Tokens) -> Passes:
-            [taken] = self.model.take([plain_tokens(tokens)], Request(list(layers), mask=mask))
-            with torch.inference_mode(), self.outputs_kept(self.names) as outputs:
-                self.model.last_hidden([tokens], mask)
-            (weights, states), lost = run_finite(self, tokens, mask)
-            theirs = TextPass([weights[place] for place in places], [states[place + 1] for place in places])
-            exact = None
-            if is_half(self.dtype):
-                weights, states = self.in_float32.run(tokens, mask)
-                exact = TextPass([weights[place] for place in places], [states[place + 1] for place in places])
-            return Passes(TextPass(list(taken.weights), [outputs[place] for place in places]), theirs, exact, lost)
-
-        return both
-
-
-def compare_eager(
-    eager: Eager, texts: Iterable[Tokens], mask: str | None = None, layers: Selection = "all"
-) -> Agreement:
-    """Hold our place inside a network of transformers against its own eager attention, layer by layer.
-
-    texts: with the tokens of the other half of an encoder-decoder. Raises RequestError for an unknown mask or a layer
-    out of range, ValueError when there is no text.
-    """
-    mask, chosen = eager.model.usual_mask(mask), eager.model.select_layers(layers)
-    return tally_up(eager.model, eager.beside(chosen, mask), texts, mask, chosen, eager)
 
 
 class EagerPeers(Peers):
@@ -314,17 +251,18 @@ class EagerPeers(Peers):
 
     def run_theirs(self, tokens: Tokens, mask: str) -> EagerResult:
         with torch.inference_mode():
-            return self.reference.theirs(tokens, mask, head=True)
+            return self.reference.theirs(tokens, mask)
 
     def places(self, layers: Iterable[int]) -> list[int]:
         return [self.reference.layers.index(layer) for layer in layers]
 
     def their_vectors(self, theirs: EagerResult) -> list[Tensor]:
-        return theirs.states
+        return [theirs.outputs[place] for place in self.places(self.layers)]
 
     def our_vectors(self, tokens: Tokens, mask: str) -> list[Tensor]:
-        with torch.inference_mode():
-            return list(self.answering.last_hidden([tokens], mask))
+        with torch.inference_mode(), self.reference.outputs_kept(self.reference.names) as outputs:
+            self.answering.last_hidden([tokens], mask)
+        return [outputs[place] for place in self.places(self.layers)]
 
     def norms(self, tokens: Tokens) -> Tensor:
         self.check_projections()

@@ -23,8 +23,8 @@ from attncli.features.compare.agreement import Comparison, vector_difference, wo
 from attncli.features.compare.beside import NothingToCompare, OwnPeers, Peers
 from attncli.features.compare.eager import EagerPeers
 from attncli.models.block import Tap
+from attncli.models.checkpoint_files import VOCABULARY_FILES, weight_files
 from attncli.models.devices import as_tensor
-from attncli.models.hub import VOCABULARY_FILES, weight_files
 from attncli.models.instant import Instant, why_not
 from attncli.models.taken import TextResult, as_record
 from attncli.models.transformers_peer import peer_tokenizer

@@ -17,7 +17,7 @@ from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
 from attncli.corpus.files import Input, digested
 from attncli.features.kinds.measuring import Matter
-from attncli.models.hub import CONFIG_FILE
+from attncli.models.checkpoint_files import CONFIG_FILE
 
 if TYPE_CHECKING:
     from attncli.features.kinds import Found

@@ -51,7 +51,7 @@ from attncli.report.terminal import VALUE_WIDTH, cell_text, fold, head_grid, lay
 
 
 HELD = ("layer", "head", "query", "key", "special")  # the selection within an answer: changing it needs no new answer
-Against = Literal["", "before", "whole"]  # nothing, the previous sentence, or the model with every head
+ComparedWith = Literal["", "before", "whole"]  # nothing, the previous sentence, or the model with every head
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ScreenState:
     measure: str = "weight"
     words: bool = False
     without: tuple[tuple[int, int], ...] = ()
-    against: Against = ""
+    against: ComparedWith = ""
     layer: int | None = None
     head: int | None = None
     query: int | None = None

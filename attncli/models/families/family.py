@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attncli.base.choices import Output
 from attncli.base.errors import RequestError
-from attncli.models.hub import needs_its_code, own_code
+from attncli.models.own_code import needs_its_code, own_code
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, shorten
 from attncli.models.gguf.file import GGUFFile, settings, shortest
 
-Floats = npt.NDArray[np.float32]
 EMBEDDINGS = "token_embd.weight"
 HEAD = "output.weight"
 ROTARY_FACTORS = "rope_freqs.weight"  # Llama 3's divisors of the rotary frequencies
@@ -57,13 +56,6 @@ class Facts:
 
     def has(self, name: str) -> bool:
         return name in self.entries
-
-    def check_all_read(self) -> None:
-        """Raises RequestError if there are entries that nobody has read: they may change what the network computes."""
-        left = sorted(set(self.entries) - self.read)
-        if left:
-            name = f"{self.architecture}.{left[0]}"
-            raise RequestError(f"{self.file.path}: attncli does not know the setting {quoted(name)}")
 
     def _find(self, name: str, default: Any, fits: Callable[[Any], bool]) -> Any:
         self.read.add(name)
@@ -408,7 +400,9 @@ class Translation:
             "tie_word_embeddings": HEAD not in file.tensors,
             "dtype": "float32",
         }
-        facts.check_all_read()
+        left = sorted(set(facts.entries) - facts.read)
+        if left:  # they may change what the network computes
+            raise RequestError(f"{file.path}: attncli does not know the setting {quoted(f'{name}.{left[0]}')}")
         self.names = self._rename(facts.layers)
 
     def _rename(self, layers: int) -> dict[str, str]:

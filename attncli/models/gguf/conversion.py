@@ -45,19 +45,15 @@ def convert_once(source: Path, sha256: str) -> Path:
                 _notify(source, kept, ", once")
                 return kept
             except OSError:  # the cache can't be written
-                _convert_for_now(source, name)
+                folder = Path(tempfile.mkdtemp(prefix="attncli-"))
+                UNDER_WAY.add(folder)
+                atexit.register(_remove, folder, os.getpid())
+                convert(source, folder / name)
+                _TEMPORARY[name] = folder / name
+                _notify(source, folder / name, " for this run, because the cache can't be written")
         return _TEMPORARY[name]
     except OSError as error:
         raise RequestError(f"can't convert {source}: {error.strerror or error}") from error
-
-
-def _convert_for_now(source: Path, name: str) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="attncli-"))
-    UNDER_WAY.add(folder)
-    atexit.register(_remove, folder, os.getpid())
-    convert(source, folder / name)
-    _TEMPORARY[name] = folder / name
-    _notify(source, folder / name, " for this run, because the cache can't be written")
 
 
 def _remove(folder: Path, process: int) -> None:

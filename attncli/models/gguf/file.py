@@ -115,22 +115,20 @@ def _read_header(content: "bytes | mmap.mmap") -> tuple[dict[str, Any], dict[str
         if name in metadata:
             raise ValueError(f"it has {quoted(name)} twice")
         metadata[name] = cursor.value(*cursor.numbers("I"))
-    infos = [_read_info(cursor) for _ in range(tensors)]
+    infos: list[tuple[str, tuple[int, ...], int, int]] = []
+    for _ in range(tensors):
+        name = cursor.text(LONGEST_NAME)
+        (dimensions,) = cursor.numbers("I")
+        if not 1 <= dimensions <= MOST_DIMENSIONS:
+            raise ValueError(f"{quoted(name)} has {dimensions} dimensions")
+        *sizes, kind, offset = cursor.numbers("Q" * dimensions + "IQ")
+        infos.append((name, tuple(reversed(sizes)), kind, offset))
     return metadata, _place(infos, cursor.at, len(content), metadata.get("general.alignment", ALIGNMENT))
 
 
-def _read_info(cursor: "_Cursor") -> tuple[str, tuple[int, ...], int, int]:
-    """Return the name, the shape, the type and the offset of the next tensor."""
-    name = cursor.text(LONGEST_NAME)
-    (dimensions,) = cursor.numbers("I")
-    if not 1 <= dimensions <= MOST_DIMENSIONS:
-        raise ValueError(f"{quoted(name)} has {dimensions} dimensions")
-    *sizes, kind, offset = cursor.numbers("Q" * dimensions + "IQ")
-    return name, tuple(reversed(sizes)), kind, offset
-
-
 def _place(infos: list[tuple[str, tuple[int, ...], int, int]], end: int, size: int, unit: Any) -> dict[str, GGUFTensor]:
-    """Return the tensors with their places in a file of `size` bytes. end: of the header. unit: of the alignment.
+    """Return the tensors with their places in a file of `size` bytes. infos: name, shape, type and offset of each. end:
+    of the header. unit: of the alignment.
 
     Raises ValueError if one lies outside the file, or two overlap.
     """

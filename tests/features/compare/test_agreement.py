@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from checkpoints import EVERY, FAMILIES, load_both, make_config
+from checkpoints import EVERY, FAMILIES, compare, load_both, make_config
 from hypothesis import given
 from hypothesis import strategies as st
 from planting import HANDED, plant, wrong_formulas
@@ -14,9 +14,9 @@ from slow import slow_except
 from attncli import RequestError, load_model
 from attncli.attention.mistakes import MISTAKES, RIGHT
 from attncli.base import choices
-from attncli.checks import passes
 from attncli.checks.passes import Lost, merge_lost
-from attncli.features.compare.agreement import compare, same_strongest
+from attncli.features.compare import beside
+from attncli.features.compare.agreement import same_strongest
 from attncli.models import transformers_peer
 from attncli.models.random import random_model
 from attncli.models.transformers_peer import load_reference
@@ -125,7 +125,7 @@ def test_a_changed_row_of_a_projection_is_named_with_its_layer(both, layer, part
 @pytest.mark.parametrize("part", ["query", "value", "output"])
 def test_against_torch_only_the_changed_layer_differs(both, part, monkeypatch):
     model, _, texts = both()
-    theirs = passes.torch_attention
+    theirs = beside.torch_attention
 
     def wrong(attention):
         """torch's, with another number in a weight of layer 2's."""
@@ -135,7 +135,7 @@ def test_against_torch_only_the_changed_layer_differs(both, part, monkeypatch):
         getattr(changed, part).weight.add_(0.1)
         return theirs(changed)
 
-    monkeypatch.setattr(passes, "torch_attention", wrong)
+    monkeypatch.setattr(beside, "torch_attention", wrong)
     found = compare(model, texts)
     assert not found.same
     faulty = {fault.split(" differ")[0] for fault in found.faults()}

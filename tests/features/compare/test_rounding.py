@@ -4,11 +4,9 @@ import json
 
 import pytest
 import torch
-from checkpoints import load_both
+from checkpoints import compare, load_both
 from slow import slow_except
 
-from attncli.checks.passes import run_finite
-from attncli.features.compare.agreement import compare
 from attncli.features.compare.beside import OwnPeers
 from attncli.features.compare.ways import WAYS, go_every_way
 from attncli.models import walk
@@ -148,7 +146,8 @@ def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(t
     real = [place for place, padding in enumerate(tokens.padding) if not padding]
     states = reference.run(tokens, "padding")[1]
     assert states[-1][real].isnan().any(dim=-1).all()
-    (weights, states), lost = run_finite(reference, tokens, "padding")
+    peers = OwnPeers(model, reference, [Input("the cat sat")], [tokens], 40)
+    (weights, states), lost = peers.run_finite(tokens, "padding")
     assert lost.rows == len(real) and lost.in_float32 and lost.mask == "padding"
     first = next(layer for layer, one in enumerate(reference.run(tokens, "padding")[0]) if one[:, real].isnan().any())
     assert lost.layer in (first - 1, first)  # the vectors after a layer, or the weights of the next
@@ -156,7 +155,7 @@ def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(t
     assert all(torch.equal(one, other) for one, other in zip(weights, single[0], strict=True))
     found = compare(model, [tokens], reference=reference)
     assert found.same and "transformers is at fault: from layer" in found.verdict
-    ways = go_every_way(OwnPeers(model, reference, [Input("the cat sat")], [tokens], 40), WAYS)
+    ways = go_every_way(peers, WAYS)
     assert all(way.same for way in ways), ways
     assert [way.name for way in ways if way.difference is None] == ["logits"]
-    assert run_finite(reference, model.tokenizer.encode("the cat sat"), "padding")[1] is None
+    assert peers.run_finite(model.tokenizer.encode("the cat sat"), "padding")[1] is None

@@ -16,8 +16,9 @@ from ways import EAGER, OWN, eager_peers, own_peers, their_gradients
 from attncli import RequestError
 from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
+from attncli.features.compare.agreement import compare
 from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare
-from attncli.features.compare.eager import Eager, EagerPeers, compare_eager
+from attncli.features.compare.eager import Eager, EagerPeers
 from attncli.features.compare.ways import Way, go_every_way
 from attncli.models import model as own
 from attncli.models import weighing
@@ -98,7 +99,7 @@ RUN_BY_TRANSFORMERS = {
 @pytest.mark.parametrize("case", RUN_BY_TRANSFORMERS, ids=str)
 def test_every_way_in_families_that_transformers_runs(foreign, case):
     peers = eager_peers(foreign(case[0]), case[1])
-    agreement = compare_eager(peers.reference, peers.texts)
+    agreement = compare(peers, peers.texts)
     assert agreement.same, agreement.verdict
     assert [one.layer for one in agreement.layers] == peers.layers and agreement.vectors == "attention outputs"
     found = go(peers)
@@ -112,7 +113,7 @@ def test_every_way_in_families_that_transformers_runs(foreign, case):
 @pytest.mark.parametrize("family", ["gemma3", "esm"])
 def test_families_that_transformers_runs_under_every_mask(foreign, family, mask):
     peers = eager_peers(foreign(family), None, mask)
-    assert compare_eager(peers.reference, peers.texts, mask).same
+    assert compare(peers, peers.texts).same
     assert differing(peers) == set()
 
 
@@ -128,7 +129,7 @@ def test_every_dtype(foreign, dtype):
         way.difference > 0 for way in found if way.difference is not None and way.name not in ("tokens", "records")
     )
     peers = eager_peers(foreign("llama"), dtype=dtype)
-    agreement = compare_eager(peers.reference, peers.texts)
+    agreement = compare(peers, peers.texts)
     assert agreement.same and all((one.rounding is not None) == halved for one in agreement.layers)
     assert differing(peers) == set()
 
@@ -136,7 +137,8 @@ def test_every_dtype(foreign, dtype):
 @pytest.mark.slow
 def test_some_layers_only(foreign):
     peers = eager_peers(foreign("llama"))
-    assert [one.layer for one in compare_eager(peers.reference, peers.texts, layers=[2, 0]).layers] == [2, 0]
+    some = EagerPeers(peers.reference, peers.texts, layers=[2, 0])
+    assert [one.layer for one in compare(some, peers.texts).layers] == [2, 0]
     assert differing(EagerPeers(peers.reference, peers.texts, layers=[1])) == set()
 
 
@@ -314,7 +316,7 @@ def test_a_mistake_in_our_place_inside_a_network_of_transformers_is_found(foreig
     options = mistake.options
     try:
         peers = eager_peers(foreign(options["-m"]), options.get("--which"), options.get("--mask"))
-        found = not compare_eager(peers.reference, peers.texts, peers.mask).same or differing(peers)
+        found = not compare(peers, peers.texts).same or differing(peers)
     except Exception as error:  # noqa: BLE001  (which ends the command with another code than 0)
         found = repr(error)
     assert found
@@ -322,7 +324,7 @@ def test_a_mistake_in_our_place_inside_a_network_of_transformers_is_found(foreig
 
 def test_a_network_of_transformers_has_a_silenced_head_in_no_way(foreign):
     peers = eager_peers(foreign("gpt2"))
-    assert differing(peers) == set() and compare_eager(peers.reference, peers.texts).same
+    assert differing(peers) == set() and compare(peers, peers.texts).same
     silenced = EagerPeers(Eager(peers.model.without("0.1")), peers.texts)
     assert "mask causal" in differing(silenced, "mask causal")
 

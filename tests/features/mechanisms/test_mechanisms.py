@@ -89,30 +89,6 @@ def test_mistakes_as_json_are_the_library_s(attncli, minilm):
     assert document["mistakes"] == json.loads(json.dumps(found, allow_nan=False))
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (("--temperature", "0"), "--temperature 0 is out of range: use 0.001 to 1000"),
-        (("--temperature", "nan"), "--temperature nan is out of range"),
-        (("--temperature", "1e-30"), "--temperature 1e-30 is out of range"),
-        (("--seed", "-1"), "--seed"),
-        (("-l", "0,1"), "one layer is needed, not 2"),
-        (("-H", "all"), "one head is needed, not 12"),
-        (("-H", "12"), "head 12 is out of range"),
-        (("--mask", "x"), "no mask 'x'"),
-        (("-o", "maps.txt"), "what is measured is saved as"),
-        (("--design", "alibi", "--reach", "3"), "--reach has no effect with --design alibi, which is no window"),
-        (("--design", "grouped", "--seed", "3"), "--seed has no effect with --design grouped, where nothing is random"),
-        *(
-            (("--mistakes", *more), f"{more[0]} has no effect with --mistakes, which are made in the head as it is")
-            for more in (("--design", "alibi"), ("--temperature", "2"), ("--reach", "3"), ("--seed", "1"))
-        ),
-    ],
-)
-def test_what_can_not_be_measured(refused, options, line):
-    assert line in refused("mechanisms", TEXT, *options)
-
-
 # --- a network that transformers runs ----------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exploring import PATIENCE, TEXT, explore, request_of, session_of
+from exploring import PATIENCE, TEXT, explore, explored, request_of, session_of
 from textual.events import Paste
 from textual.widgets._footer import FooterKey
 
@@ -25,6 +25,8 @@ from attncli.record.selection import Input
 pytestmark = pytest.mark.slow
 
 SAT = "The cat sat on the mat."
+HOSTILE = "a\x1b]0;title\x07b\u202e\tcat [bold]it[/bold] {x} @click=quit"
+LONG = "the cat\n" * 10_000
 
 
 def same(record, other):
@@ -32,30 +34,24 @@ def same(record, other):
     assert record.tokens == other.tokens
 
 
-def test_what_could_command_the_terminal_is_asked_but_not_drawn(session, minilm):
-    hostile = "a\x1b]0;title\x07b\u202e\tcat [bold]it[/bold] {x} @click=quit"
-
-    async def script(it):
-        same(it.answer.record, minilm.attend(hostile))
-        assert it.app.field.render_line(0).text.startswith("a�]0;titleb�")
-        await it.pilot.press("i", "end", "s")
-        await it.settled()
-        same(it.answer.record, minilm.attend(hostile + "s"))
-
-    explore(session, script, ScreenState("minilm", Input(hostile)))
+@explored(look=ScreenState("minilm", Input(HOSTILE)))
+async def test_what_could_command_the_terminal_is_asked_but_not_drawn(it, minilm):
+    same(it.answer.record, minilm.attend(HOSTILE))
+    assert it.app.field.render_line(0).text.startswith("a�]0;titleb�")
+    await it.pilot.press("i", "end", "s")
+    await it.settled()
+    same(it.answer.record, minilm.attend(HOSTILE + "s"))
 
 
-def test_every_letter_is_answered_and_the_last_one_stays(session, minilm):
-    async def script(it):
-        await it.pilot.press("i", "ctrl+a", "ctrl+k", *"cats")
-        await it.settled()
-        assert it.app.focused is it.app.field
-        same(it.answer.record, minilm.attend("cats"))
-        assert "cats" in it.pane(TokensPane)
-        await it.press("enter")
-        assert it.app.focused is it.app.query_one(FindingsPane)
-
-    explore(session, script, size=(140, 30))
+@explored(size=(140, 30))
+async def test_every_letter_is_answered_and_the_last_one_stays(it, minilm):
+    await it.pilot.press("i", "ctrl+a", "ctrl+k", *"cats")
+    await it.settled()
+    assert it.app.focused is it.app.field
+    same(it.answer.record, minilm.attend("cats"))
+    assert "cats" in it.pane(TokensPane)
+    await it.press("enter")
+    assert it.app.focused is it.app.query_one(FindingsPane)
 
 
 def test_the_mask_that_is_named_is_the_one_that_was_used(foreign):
@@ -70,77 +66,68 @@ def test_the_mask_that_is_named_is_the_one_that_was_used(foreign):
     explore(session_of(gpt2=foreign("gpt2")), script)
 
 
-def test_norms_and_words(session, minilm):
-    async def script(it):
-        await it.press("v")
-        same(it.answer.record, row_shares(minilm.attend(TEXT, measure="norm")))
-        assert "norms" in it.said
-        await it.press("v")
-        await it.write("Playing unbelievably.")
-        assert "##" in it.pane(TokensPane)
-        await it.press("w")
-        expected = merge_words(minilm.attend("Playing unbelievably."))
-        assert it.answer.record.tokens.shown == expected.tokens.shown
-        np.testing.assert_allclose(it.answer.record.weights, expected.weights, atol=1e-6)
-        assert "##" not in it.pane(TokensPane)
-
-    explore(session, script, size=(140, 30))
+@explored(size=(140, 30))
+async def test_norms_and_words(it, minilm):
+    await it.press("v")
+    same(it.answer.record, row_shares(minilm.attend(TEXT, measure="norm")))
+    assert "norms" in it.said
+    await it.press("v")
+    await it.write("Playing unbelievably.")
+    assert "##" in it.pane(TokensPane)
+    await it.press("w")
+    expected = merge_words(minilm.attend("Playing unbelievably."))
+    assert it.answer.record.tokens.shown == expected.tokens.shown
+    np.testing.assert_allclose(it.answer.record.weights, expected.weights, atol=1e-6)
+    assert "##" not in it.pane(TokensPane)
 
 
-def test_a_second_text(session, minilm):
-    async def script(it):
-        await it.pilot.press("P")
-        await it.answer_line("In a cave.")
-        same(it.answer.record, minilm.attend(TEXT, pair="In a cave."))
-        await it.pilot.press("P")
-        await it.answer_line("")
-        same(it.answer.record, minilm.attend(TEXT))
-
-    explore(session, script)
+@explored()
+async def test_a_second_text(it, minilm):
+    await it.pilot.press("P")
+    await it.answer_line("In a cave.")
+    same(it.answer.record, minilm.attend(TEXT, pair="In a cave."))
+    await it.pilot.press("P")
+    await it.answer_line("")
+    same(it.answer.record, minilm.attend(TEXT))
 
 
-def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(session, minilm):
-    async def script(it):
-        await it.press("x")
-        without = minilm.without("1.3").attend(SAT)
-        same(it.answer.record, without)
-        expected = difference(minilm.attend(SAT), without)
-        np.testing.assert_allclose(it.answer.found.moved, expected.moved)
-        assert "without 1.3" in it.said
-        layer, head = next(one for one in expected.heads() if one != (1, 3))
-        assert layer > 1, "only later layers change"
-        assert (it.look.layer, it.look.head) == (layer, head)
-        changes = minilm.without("1.3").attend(SAT).map(layer, head) - minilm.attend(SAT).map(layer, head)
-        assert abs(changes[it.look.query, it.look.key]) == abs(changes).max() > 0
-        assert f"{layer}.{head} " in it.pane(FindingsPane)
-        assert f"{changes[it.look.query, it.look.key]:+.2f}, moved {expected.of(layer, head):.2f}" in it.pane(
-            FindingsPane
-        )
-        assert "×" in it.pane(HeadsPane)
-        backs = {str(part.style.bgcolor) for strip in it.app.query_one(MapPane).strips for part in strip if part.style}
-        assert len(backs) > 4, "the map shows changes"
-        await it.press("n")
-        assert (it.look.layer, it.look.head) in expected.heads()
-        await it.press("u")
-        same(it.answer.record, minilm.attend(SAT))
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+@explored(look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+async def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(it, minilm):
+    await it.press("x")
+    without = minilm.without("1.3").attend(SAT)
+    same(it.answer.record, without)
+    expected = difference(minilm.attend(SAT), without)
+    np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+    assert "without 1.3" in it.said
+    layer, head = next(one for one in expected.heads() if one != (1, 3))
+    assert layer > 1, "only later layers change"
+    assert (it.look.layer, it.look.head) == (layer, head)
+    changes = minilm.without("1.3").attend(SAT).map(layer, head) - minilm.attend(SAT).map(layer, head)
+    assert abs(changes[it.look.query, it.look.key]) == abs(changes).max() > 0
+    assert f"{layer}.{head} " in it.pane(FindingsPane)
+    assert f"{changes[it.look.query, it.look.key]:+.2f}, moved {expected.of(layer, head):.2f}" in it.pane(FindingsPane)
+    assert "×" in it.pane(HeadsPane)
+    backs = {str(part.style.bgcolor) for strip in it.app.query_one(MapPane).strips for part in strip if part.style}
+    assert len(backs) > 4, "the map shows changes"
+    await it.press("n")
+    assert (it.look.layer, it.look.head) in expected.heads()
+    await it.press("u")
+    same(it.answer.record, minilm.attend(SAT))
 
 
-def test_silencing_again_restores_the_head(session, minilm):
-    async def script(it):
-        await it.press("x", "x")
-        assert it.look.without == ()
-        assert (it.look.layer, it.look.head) == (1, 3)
-        assert it.answer.found is None
-        same(it.answer.record, minilm.attend(SAT))
-        await it.press("x", "n", "x")
-        assert len(it.look.without) == 2, "another head was chosen, so that one is silenced too"
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+@explored(look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+async def test_silencing_again_restores_the_head(it, minilm):
+    await it.press("x", "x")
+    assert it.look.without == ()
+    assert (it.look.layer, it.look.head) == (1, 3)
+    assert it.answer.found is None
+    same(it.answer.record, minilm.attend(SAT))
+    await it.press("x", "n", "x")
+    assert len(it.look.without) == 2, "another head was chosen, so that one is silenced too"
 
 
-def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypatch):
+@explored(pad_to=18)
+async def test_escape_stops_long_work_and_returns_to_the_last_answer(it, session, monkeypatch):
     whole, free = type(session).compute_records, threading.Event()
 
     def compute_records(self, request, watch):
@@ -148,26 +135,23 @@ def test_escape_stops_long_work_and_returns_to_the_last_answer(session, monkeypa
         free.wait(PATIENCE)
         return whole(self, request, watch)
 
-    async def script(it):
-        first = it.answer
-        monkeypatch.setattr(type(session), "compute_records", compute_records)
-        await it.pilot.press("m")
+    first = it.answer
+    monkeypatch.setattr(type(session), "compute_records", compute_records)
+    await it.pilot.press("m")
 
-        async def is_told():
-            return "25%" in it.said and "Esc stops it" in it.said
+    async def is_told():
+        return "25%" in it.said and "Esc stops it" in it.said
 
-        await it.until(is_told)
-        await it.pilot.press("escape")
-        assert "stopped running minilm" in it.said
-        assert request_of(it.look) == request_of(first.look)
-        free.set()
-        await it.settled()
-        assert it.answer is first, "an answer that comes too late is not shown"
-        monkeypatch.setattr(type(session), "compute_records", whole)
-        await it.press("m")
-        assert it.answer.record.mask_name == "causal"
-
-    explore(session, script, pad_to=18)
+    await it.until(is_told)
+    await it.pilot.press("escape")
+    assert "stopped running minilm" in it.said
+    assert request_of(it.look) == request_of(first.look)
+    free.set()
+    await it.settled()
+    assert it.answer is first, "an answer that comes too late is not shown"
+    monkeypatch.setattr(type(session), "compute_records", whole)
+    await it.press("m")
+    assert it.answer.record.mask_name == "causal"
 
 
 def test_the_first_screen_imports_nothing_that_it_does_not_draw():
@@ -177,167 +161,142 @@ def test_the_first_screen_imports_nothing_that_it_does_not_draw():
     assert done.stdout.split() == []
 
 
-def test_what_can_not_be_is_said_and_loses_nothing(session, minilm):
-    async def script(it):
-        await it.press("x")
-        assert "without 5.2 nothing changes" in it.said
-        assert it.look.without == ()
-        same(it.answer.record, minilm.attend(SAT))
-        await it.write("")
-        assert "empty" in it.said
-        same(it.answer.record, minilm.attend(SAT))
-        await it.write("The dog sat on the mat.")
-        same(it.answer.record, minilm.attend("The dog sat on the mat."))
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
+@explored(look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
+async def test_what_can_not_be_is_said_and_loses_nothing(it, minilm):
+    await it.press("x")
+    assert "without 5.2 nothing changes" in it.said
+    assert it.look.without == ()
+    same(it.answer.record, minilm.attend(SAT))
+    await it.write("")
+    assert "empty" in it.said
+    same(it.answer.record, minilm.attend(SAT))
+    await it.write("The dog sat on the mat.")
+    same(it.answer.record, minilm.attend("The dog sat on the mat."))
 
 
-def test_what_fails_late_takes_nothing_newer_back(session, minilm):
-    async def script(it):
-        await it.press("x")
-        late = replace(it.look, without=((5, 2),))
-        await it.write("The dog sat on the mat.")
-        it.app.fail("too late", late)
-        await it.pilot.pause()
-        assert it.said == "too late"
-        assert it.look.text.text == "The dog sat on the mat."
-        await it.press("m")
-        same(it.answer.record, minilm.attend("The dog sat on the mat.", mask="causal"))
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
+@explored(look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
+async def test_what_fails_late_takes_nothing_newer_back(it, minilm):
+    await it.press("x")
+    late = replace(it.look, without=((5, 2),))
+    await it.write("The dog sat on the mat.")
+    it.app.fail("too late", late)
+    await it.pilot.pause()
+    assert it.said == "too late"
+    assert it.look.text.text == "The dog sat on the mat."
+    await it.press("m")
+    same(it.answer.record, minilm.attend("The dog sat on the mat.", mask="causal"))
 
 
-def test_nothing_is_asked_at_the_end(session):
-    async def script(it):
-        it.app.newest.close()
-        it.app.ask()
-        it.app.ask_usual()
-        await it.pilot.press("m")
-        await it.pilot.pause()
-
-    explore(session, script)
+@explored()
+async def test_nothing_is_asked_at_the_end(it):
+    it.app.newest.close()
+    it.app.ask()
+    it.app.ask_usual()
+    await it.pilot.press("m")
+    await it.pilot.pause()
 
 
-def test_a_text_that_is_too_long_is_cut_and_that_is_told(session, minilm):
-    async def script(it):
-        it.app.action_type()
-        await it.pilot.pause()
-        it.app.field.value = "word " * 600
-        await it.settled()
-        assert len(it.answer.record.tokens) == 512
-        assert "kept the first 512 of 602 tokens" in it.said
-        await it.press("enter")
-        await it.write("The dog sat.")
-        same(it.answer.record, minilm.attend("The dog sat."))
-        assert "kept" not in it.said
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)))
+@explored(look=ScreenState("minilm", Input(SAT)))
+async def test_a_text_that_is_too_long_is_cut_and_that_is_told(it, minilm):
+    it.app.action_type()
+    await it.pilot.pause()
+    it.app.field.value = "word " * 600
+    await it.settled()
+    assert len(it.answer.record.tokens) == 512
+    assert "kept the first 512 of 602 tokens" in it.said
+    await it.press("enter")
+    await it.write("The dog sat.")
+    same(it.answer.record, minilm.attend("The dog sat."))
+    assert "kept" not in it.said
 
 
 @pytest.mark.parametrize(
     ("text", "reader"), [("the cat sat\x1b[31m ", "minilm"), ("\u202e\u2067", "the field"), ("the cat ", "minilm")]
 )
-def test_a_paste_is_cut_to_what_the_model_reads(session, minilm, text, reader):
+@explored(size=(200, 30))
+async def test_a_paste_is_cut_to_what_the_model_reads(it, minilm, text, reader):
     """The rest would be drawn again with each key."""
     text = (text * 100_000)[:100_000].rstrip()
-
-    async def script(it):
-        await it.press("i", "ctrl+a", "ctrl+k", "a")
-        it.app.field.post_message(Paste(text))
-        await it.pilot.pause()
-        await it.settled()
-        kept = it.app.field.value.removeprefix("a")
-        assert text.startswith(kept) and len(kept) <= LONGEST
-        assert f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
-        if reader == "minilm":
-            assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
-        await it.press("b")
-        assert "takes no more" not in it.said
-
-    explore(session, script, size=(200, 30))
-
-
-def test_a_text_of_the_command_line_is_cut_too(session, minilm):
-    text = "the cat\n" * 10_000
-
-    async def script(it):
-        kept = it.app.field.value
-        assert text.startswith(kept) and len(kept) < LONGEST
-        assert it.look.text.text == it.answer.look.text.text == kept
-        assert f"the first {len(kept):,} of {len(text):,} characters: minilm takes no more" in it.said
+    await it.press("i", "ctrl+a", "ctrl+k", "a")
+    it.app.field.post_message(Paste(text))
+    await it.pilot.pause()
+    await it.settled()
+    kept = it.app.field.value.removeprefix("a")
+    assert text.startswith(kept) and len(kept) <= LONGEST
+    assert f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
+    if reader == "minilm":
         assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
-
-    explore(session, script, ScreenState("minilm", Input(text)), size=(200, 30))
-
-
-def test_the_panes_are_arranged_for_the_new_size(session):
-    async def script(it):
-        for height, shown in ((60, ["findings", "heads", "map", "tokens"]), (20, ["findings", "heads", "map"])):
-            await it.pilot.resize_terminal(100, height)
-            await it.pilot.pause()
-            assert [name for name, pane in it.app.panes.items() if pane.display] == shown
-
-    explore(session, script)
+    await it.press("b")
+    assert "takes no more" not in it.said
 
 
-def test_a_short_paste_is_whole(session):
-    async def script(it):
-        await it.press("i", "ctrl+a", "ctrl+k")
-        it.app.field.post_message(Paste(f"{SAT}\nnext line"))
+@explored(look=ScreenState("minilm", Input(LONG)), size=(200, 30))
+async def test_a_text_of_the_command_line_is_cut_too(it, minilm):
+    kept = it.app.field.value
+    assert LONG.startswith(kept) and len(kept) < LONGEST
+    assert it.look.text.text == it.answer.look.text.text == kept
+    assert f"the first {len(kept):,} of {len(LONG):,} characters: minilm takes no more" in it.said
+    assert minilm.attend(kept).tokens.ids == minilm.attend(LONG).tokens.ids
+
+
+@explored()
+async def test_the_panes_are_arranged_for_the_new_size(it):
+    for height, shown in ((60, ["findings", "heads", "map", "tokens"]), (20, ["findings", "heads", "map"])):
+        await it.pilot.resize_terminal(100, height)
         await it.pilot.pause()
-        await it.settled()
-        assert it.app.field.value == SAT and "pasted" not in it.said
-
-    explore(session, script)
+        assert [name for name, pane in it.app.panes.items() if pane.display] == shown
 
 
-def test_keys_of_the_footer_that_are_gone_are_forgotten(session):
-    async def script(it):
-        await it.press(*["tab", "i", "escape"] * 8)
-        gc.collect()
-        there = len(it.app.screen.query(FooterKey))
-        assert sum(isinstance(one, FooterKey) for one in gc.get_objects()) <= 2 * there
-
-    explore(session, script)
-
-
-def test_the_sentence_before_is_compared_with(session, minilm):
-    async def script(it):
-        await it.press("=")
-        assert "no previous sentence" in it.said
-        await it.write("The dog sat on the mat.")
-        await it.press("=")
-        expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))
-        np.testing.assert_allclose(it.answer.found.moved, expected.moved)
-        assert "moved" in it.pane(MapPane)
-        await it.press("j", "l")
-        assert "before " in it.pane_of_cell()
-        await it.press("=")
-        assert it.answer.found is None
-        await it.write("A dog.")
-        await it.press("=")
-        assert "one has 9 tokens and the other 5" in it.said
-        assert it.answer.found is None
-        assert it.look.against == ""
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)))
+@explored()
+async def test_a_short_paste_is_whole(it):
+    await it.press("i", "ctrl+a", "ctrl+k")
+    it.app.field.post_message(Paste(f"{SAT}\nnext line"))
+    await it.pilot.pause()
+    await it.settled()
+    assert it.app.field.value == SAT and "pasted" not in it.said
 
 
-def test_undo_goes_back_step_by_step(session):
-    async def script(it):
-        looks = [it.look]
-        for keys in (("m",), ("w",), ("v",)):
-            await it.press(*keys)
-            looks.append(it.look)
-        await it.write("A dog.")
-        for expected in reversed(looks):
-            await it.press("u")
-            assert request_of(it.look) == request_of(expected)
-            assert it.app.field.value == expected.text.text
+@explored()
+async def test_keys_of_the_footer_that_are_gone_are_forgotten(it):
+    await it.press(*["tab", "i", "escape"] * 8)
+    gc.collect()
+    there = len(it.app.screen.query(FooterKey))
+    assert sum(isinstance(one, FooterKey) for one in gc.get_objects()) <= 2 * there
+
+
+@explored(look=ScreenState("minilm", Input(SAT)))
+async def test_the_sentence_before_is_compared_with(it, minilm):
+    await it.press("=")
+    assert "no previous sentence" in it.said
+    await it.write("The dog sat on the mat.")
+    await it.press("=")
+    expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))
+    np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+    assert "moved" in it.pane(MapPane)
+    await it.press("j", "l")
+    assert "before " in it.pane_of_cell()
+    await it.press("=")
+    assert it.answer.found is None
+    await it.write("A dog.")
+    await it.press("=")
+    assert "one has 9 tokens and the other 5" in it.said
+    assert it.answer.found is None
+    assert it.look.against == ""
+
+
+@explored(look=ScreenState("minilm", Input(SAT)))
+async def test_undo_goes_back_step_by_step(it):
+    looks = [it.look]
+    for keys in (("m",), ("w",), ("v",)):
+        await it.press(*keys)
+        looks.append(it.look)
+    await it.write("A dog.")
+    for expected in reversed(looks):
         await it.press("u")
-        assert "nothing to undo" in it.said
-
-    explore(session, script, look=ScreenState("minilm", Input(SAT)))
+        assert request_of(it.look) == request_of(expected)
+        assert it.app.field.value == expected.text.text
+    await it.press("u")
+    assert "nothing to undo" in it.said
 
 
 def test_models_change_with_their_layers_and_heads(tiny):
@@ -383,7 +342,8 @@ def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_
     explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=ScreenState("gpt_neo", Input("the cat sat")))
 
 
-def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
+@explored()
+async def test_typing_goes_on_while_a_long_text_runs(it, session, monkeypatch):
     """The loop of the screen is never held up by a model: letters are there before the model goes on."""
     whole, begun, free, events = type(session).compute_records, threading.Event(), threading.Event(), []
 
@@ -392,49 +352,42 @@ def test_typing_goes_on_while_a_long_text_runs(session, monkeypatch):
         events.append("goes on" if free.wait(PATIENCE) else "held up")  # what holds the screen up never sets it
         return whole(self, *arguments)
 
-    async def script(it):
-        monkeypatch.setattr(type(session), "compute_records", compute_records)
-        await it.pilot.press("i", "end", "x")
-        await asyncio.to_thread(begun.wait, PATIENCE)
-        await it.pilot.press("y", "z")
-        events.append(it.app.field.value[-3:])
-        free.set()
-        await it.settled()
-        assert events[:2] == ["xyz", "goes on"]
-        assert it.answer.look.text.text.endswith("xyz")
-
-    explore(session, script)
+    monkeypatch.setattr(type(session), "compute_records", compute_records)
+    await it.pilot.press("i", "end", "x")
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    await it.pilot.press("y", "z")
+    events.append(it.app.field.value[-3:])
+    free.set()
+    await it.settled()
+    assert events[:2] == ["xyz", "goes on"]
+    assert it.answer.look.text.text.endswith("xyz")
 
 
-def test_every_command_of_the_palette_does_what_it_says(session):
-    async def script(it):
-        own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's
-        assert {"mask: causal", "model: minilm", "layer: 4", "undo"} <= {one.title for one in own}
-        for command in own:
-            command.callback()
-            await it.pilot.pause()
-            while len(it.app.screen_stack) > 1:
-                await it.pilot.press("escape")
-            it.app.set_focus(None)
-        await it.settled()
-        assert it.look.layer == 5, "the last layer is the last command"
-
-    explore(session, script)
+@explored()
+async def test_every_command_of_the_palette_does_what_it_says(it):
+    own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's
+    assert {"mask: causal", "model: minilm", "layer: 4", "undo"} <= {one.title for one in own}
+    for command in own:
+        command.callback()
+        await it.pilot.pause()
+        while len(it.app.screen_stack) > 1:
+            await it.pilot.press("escape")
+        it.app.set_focus(None)
+    await it.settled()
+    assert it.look.layer == 5, "the last layer is the last command"
 
 
 @pytest.mark.parametrize("way", ["key", "palette"])
-def test_another_theme_is_that_of_every_pane_at_once(session, way):
-    async def script(it):
-        pane, drawn = it.app.query_one(HeadsPane), []
-        redraw = pane.redraw
-        pane.redraw = lambda: (drawn.append(it.app.theme), redraw())
-        before = it.app.theme
-        if way == "key":
-            await it.press("d")
-        else:
-            it.app.theme = "textual-light"
-            await it.pilot.pause()
-        assert it.app.theme != before
-        assert it.app.theme in drawn
-
-    explore(session, script)
+@explored()
+async def test_another_theme_is_that_of_every_pane_at_once(it, way):
+    pane, drawn = it.app.query_one(HeadsPane), []
+    redraw = pane.redraw
+    pane.redraw = lambda: (drawn.append(it.app.theme), redraw())
+    before = it.app.theme
+    if way == "key":
+        await it.press("d")
+    else:
+        it.app.theme = "textual-light"
+        await it.pilot.pause()
+    assert it.app.theme != before
+    assert it.app.theme in drawn

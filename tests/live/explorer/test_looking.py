@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from exploring import TEXT, explore, session_of
+from exploring import TEXT, explore, explored, session_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
@@ -21,67 +21,59 @@ pytestmark = pytest.mark.slow
 HEADS = 12
 
 
-def test_it_opens_on_the_head_that_run_names(session, minilm):
-    async def script(it):
-        from attncli.corpus.usual import usual_of
+@explored()
+async def test_it_opens_on_the_head_that_run_names(it, session, minilm):
+    from attncli.corpus.usual import usual_of
 
-        async def knows_the_usual():
-            return it.answer.usual_texts > 1
+    async def knows_the_usual():
+        return it.answer.usual_texts > 1
 
-        await it.until(knows_the_usual)  # after the first maps
-        found = edges(it.answer.record, session.baseline(it.answer.record, usual_of(minilm, Request())))
-        assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
-        assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
-
-    explore(session, script)
+    await it.until(knows_the_usual)  # after the first maps
+    found = edges(it.answer.record, session.baseline(it.answer.record, usual_of(minilm, Request())))
+    assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
+    assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
 
 
-def test_it_counts_the_heads_that_run_and_the_page_count(session, attncli, minilm):
+@explored()
+async def test_it_counts_the_heads_that_run_and_the_page_count(it, session, attncli, minilm):
     """Heads with a clear pattern are listed too, and counted apart."""
     counted = re.search(r"(\d+) of 72 heads have word-to-word edges", attncli("run", TEXT).out)[1]
     over = session.usual(ScreenState("minilm", Input(TEXT)).session_request())
     assert findings_entry(with_usual(minilm.attend(TEXT), over))["count"] == int(counted) > 0
 
-    async def script(it):
-        async def knows_the_usual():
-            return it.answer.usual_texts > 1
+    async def knows_the_usual():
+        return it.answer.usual_texts > 1
 
-        await it.until(knows_the_usual)
-        await it.press("tab", "tab", "tab", "tab")
-        assert it.app.query_one(FindingsPane).border_title.startswith(f"findings: {counted} of 72 heads")
-        assert len(it.answer.findings) > int(counted)
-
-    explore(session, script)
+    await it.until(knows_the_usual)
+    await it.press("tab", "tab", "tab", "tab")
+    assert it.app.query_one(FindingsPane).border_title.startswith(f"findings: {counted} of 72 heads")
+    assert len(it.answer.findings) > int(counted)
 
 
-def test_arrows_go_around_heads_and_layers(session):
-    async def script(it):
-        await it.press("tab")
-        layer, head = it.look.layer, it.look.head
-        for step, key in ((1, "right"), (-1, "left")):
-            await it.press(*[key] * HEADS)
-            assert (it.look.layer, it.look.head) == (layer, head)
-            await it.press(key)
-            assert it.look.head == (head + step) % HEADS
-            head = it.look.head
-        await it.press("down", "down")
-        assert it.look.layer == (layer + 2) % 6
-        assert f"layer {it.look.layer} head {it.look.head}: " in it.pane(MapPane)
-
-    explore(session, script)
+@explored()
+async def test_arrows_go_around_heads_and_layers(it):
+    await it.press("tab")
+    layer, head = it.look.layer, it.look.head
+    for step, key in ((1, "right"), (-1, "left")):
+        await it.press(*[key] * HEADS)
+        assert (it.look.layer, it.look.head) == (layer, head)
+        await it.press(key)
+        assert it.look.head == (head + step) % HEADS
+        head = it.look.head
+    await it.press("down", "down")
+    assert it.look.layer == (layer + 2) % 6
+    assert f"layer {it.look.layer} head {it.look.head}: " in it.pane(MapPane)
 
 
-def test_the_tokens_are_named_with_their_strongest_keys(session):
-    async def script(it):
-        await it.press("tab")
-        for _ in range(3):
-            await it.press("down", "right")
-            record, shown = it.answer.record, it.pane(TokensPane)
-            for place, row in enumerate(record.map(it.look.layer, it.look.head)):
-                assert f"{place:>3} {record.tokens.shown[place]}" in shown
-                assert keys_within(strongest_keys(numbered_names(record.keys), row, 2)[:1]) in shown
-
-    explore(session, script, size=(150, 40))
+@explored(size=(150, 40))
+async def test_the_tokens_are_named_with_their_strongest_keys(it):
+    await it.press("tab")
+    for _ in range(3):
+        await it.press("down", "right")
+        record, shown = it.answer.record, it.pane(TokensPane)
+        for place, row in enumerate(record.map(it.look.layer, it.look.head)):
+            assert f"{place:>3} {record.tokens.shown[place]}" in shown
+            assert keys_within(strongest_keys(numbered_names(record.keys), row, 2)[:1]) in shown
 
 
 def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
@@ -92,56 +84,50 @@ def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
     explore(session_of(gpt2=foreign("gpt2")), script, look=look, size=(150, 40))
 
 
-def test_a_cell_that_is_held_has_its_numbers(session):
-    async def script(it):
-        await it.press("escape", "j", "j", "j", "l", "l")
-        assert (it.look.query, it.look.key) == (2, 1)
-        record = it.answer.record
-        row = record.map(it.look.layer, it.look.head)[2]
-        said = it.pane(CellPane)
-        assert f"2 trophy → 1 the: weight {row[1]:.4f}" in said
-        assert f"number {int((row > row[1]).sum()) + 1} of 16 keys" in said
-        await it.press("o")
-        assert (it.look.query, it.look.key) == (1, 2)
-        await it.press("h")
-        assert it.look.key == 1
-        await it.press("escape")
-        assert (it.look.query, it.look.key) == (None, None)
-        assert "entropy" in it.pane(CellPane)
-
-    explore(session, script)
+@explored()
+async def test_a_cell_that_is_held_has_its_numbers(it):
+    await it.press("escape", "j", "j", "j", "l", "l")
+    assert (it.look.query, it.look.key) == (2, 1)
+    record = it.answer.record
+    row = record.map(it.look.layer, it.look.head)[2]
+    said = it.pane(CellPane)
+    assert f"2 trophy → 1 the: weight {row[1]:.4f}" in said
+    assert f"number {int((row > row[1]).sum()) + 1} of 16 keys" in said
+    await it.press("o")
+    assert (it.look.query, it.look.key) == (1, 2)
+    await it.press("h")
+    assert it.look.key == 1
+    await it.press("escape")
+    assert (it.look.query, it.look.key) == (None, None)
+    assert "entropy" in it.pane(CellPane)
 
 
-def test_findings_are_those_of_the_record_and_come_one_after_the_other(session):
-    async def script(it):
-        findings = it.answer.findings
-        names = numbered_names(it.answer.record.tokens)
-        for place in (*range(1, len(findings)), 0):
-            await it.press("n")
-            one = findings[place]
-            assert (it.look.layer, it.look.head, it.look.query, it.look.key) == (
-                one.layer, one.head, one.query, one.key
-            )  # fmt: skip
-            if one.query is None:
-                continue
-            edge = next(
-                of_head[0]
-                for of_head in it.answer.telling
-                if of_head[0].head == one.head and of_head[0].layer == one.layer
-            )
-            weight = it.answer.record.map(one.layer, one.head)[one.query, one.key]
-            figures = f"{weight:.2f}, usual {edge.usual:.2f}"
-            assert f"{one.layer}.{one.head} {names[one.query]} → {names[one.key]} {figures}" in it.pane(FindingsPane)
-            assert f"weight {weight:.4f}" in it.pane(CellPane)
-            assert marked_lines(it.app.query_one(MapPane))[1:] == [
-                f"{one.query:>3} {it.answer.record.tokens.shown[one.query]}"
-            ]
-        await it.press("p")
-        assert it.look.finding(findings) == len(findings) - 1
-        await it.press("down")
-        assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
-
-    explore(session, script, size=(120, 40))
+@explored(size=(120, 40))
+async def test_findings_are_those_of_the_record_and_come_one_after_the_other(it):
+    findings = it.answer.findings
+    names = numbered_names(it.answer.record.tokens)
+    for place in (*range(1, len(findings)), 0):
+        await it.press("n")
+        one = findings[place]
+        assert (it.look.layer, it.look.head, it.look.query, it.look.key) == (
+            one.layer, one.head, one.query, one.key
+        )  # fmt: skip
+        if one.query is None:
+            continue
+        edge = next(
+            of_head[0] for of_head in it.answer.telling if of_head[0].head == one.head and of_head[0].layer == one.layer
+        )
+        weight = it.answer.record.map(one.layer, one.head)[one.query, one.key]
+        figures = f"{weight:.2f}, usual {edge.usual:.2f}"
+        assert f"{one.layer}.{one.head} {names[one.query]} → {names[one.key]} {figures}" in it.pane(FindingsPane)
+        assert f"weight {weight:.4f}" in it.pane(CellPane)
+        assert marked_lines(it.app.query_one(MapPane))[1:] == [
+            f"{one.query:>3} {it.answer.record.tokens.shown[one.query]}"
+        ]
+    await it.press("p")
+    assert it.look.finding(findings) == len(findings) - 1
+    await it.press("down")
+    assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
 
 
 def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
@@ -155,50 +141,44 @@ def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatc
     explore(session_of(minilm=session.engines["minilm", ""]), script)
 
 
-def test_a_text_without_findings_says_so(session):
-    async def script(it):
-        if not it.answer.findings:
-            assert "no head stands out" in it.pane(FindingsPane)
-            await it.press("n")
-            assert "no head stands out" in it.said
-
-    explore(session, script, look=ScreenState("minilm", Input("cat")))
+@explored(look=ScreenState("minilm", Input("cat")))
+async def test_a_text_without_findings_says_so(it):
+    if not it.answer.findings:
+        assert "no head stands out" in it.pane(FindingsPane)
+        await it.press("n")
+        assert "no head stands out" in it.said
 
 
-def test_special_tokens_are_left_out(session):
-    async def script(it):
-        assert "[CLS]" in it.pane(MapPane)
-        await it.press("s")
-        assert "[CLS]" not in it.pane(MapPane) + it.pane(TokensPane)
-        await it.press("j")
-        assert it.look.query == 1
-
-    explore(session, script, size=(140, 30))
+@explored(size=(140, 30))
+async def test_special_tokens_are_left_out(it):
+    assert "[CLS]" in it.pane(MapPane)
+    await it.press("s")
+    assert "[CLS]" not in it.pane(MapPane) + it.pane(TokensPane)
+    await it.press("j")
+    assert it.look.query == 1
 
 
-def test_the_mouse_holds_heads_and_cells(session):
-    async def script(it):
-        record = it.answer.record
-        lines = it.pane(HeadsPane).splitlines()
-        row = next(place for place, line in enumerate(lines) if line.startswith("layer 3"))  # the title is a line
-        await it.pilot.click(HeadsPane, offset=(1 + len("layer 3 ") + 2 * 3 + 1, row))
-        assert it.look.layer == 3
-        assert it.look.head in (2, 3)
-        window = it.app.query_one(MapPane).window
-        await it.pilot.click(MapPane, offset=(1 + window.left + 5 * window.wide, 1 + window.above + 7))
-        assert (it.look.query, it.look.key) == (7, 5)
-        await it.pilot.click("#tokens", offset=(3, 2))
-        assert it.look.query is not None
-        assert it.look.key is None
-        await it.pilot.click(MapPane, offset=(2, 0))
-        assert it.look.layer == 3, "a title is nothing"
-        assert len(record.tokens) == 16
-        await it.pilot.click(FindingsPane, offset=(4, 3))
-        finding = it.answer.findings[it.app.query_one(FindingsPane).above + 2]
-        assert (it.look.layer, it.look.head, it.look.query) == (finding.layer, finding.head, finding.query)
-        assert it.app.focused is it.app.query_one(FindingsPane)
-
-    explore(session, script, size=(140, 30))
+@explored(size=(140, 30))
+async def test_the_mouse_holds_heads_and_cells(it):
+    record = it.answer.record
+    lines = it.pane(HeadsPane).splitlines()
+    row = next(place for place, line in enumerate(lines) if line.startswith("layer 3"))  # the title is a line
+    await it.pilot.click(HeadsPane, offset=(1 + len("layer 3 ") + 2 * 3 + 1, row))
+    assert it.look.layer == 3
+    assert it.look.head in (2, 3)
+    window = it.app.query_one(MapPane).window
+    await it.pilot.click(MapPane, offset=(1 + window.left + 5 * window.wide, 1 + window.above + 7))
+    assert (it.look.query, it.look.key) == (7, 5)
+    await it.pilot.click("#tokens", offset=(3, 2))
+    assert it.look.query is not None
+    assert it.look.key is None
+    await it.pilot.click(MapPane, offset=(2, 0))
+    assert it.look.layer == 3, "a title is nothing"
+    assert len(record.tokens) == 16
+    await it.pilot.click(FindingsPane, offset=(4, 3))
+    finding = it.answer.findings[it.app.query_one(FindingsPane).above + 2]
+    assert (it.look.layer, it.look.head, it.look.query) == (finding.layer, finding.head, finding.query)
+    assert it.app.focused is it.app.query_one(FindingsPane)
 
 
 ALL = "FindingsPane, HeadsPane, MapPane, TokensPane"
@@ -208,37 +188,33 @@ def seen(it):
     return [one for one in it.app.query(ALL) if one.display and one.region.area]
 
 
-def test_every_pane_can_stand_alone(session):
-    async def script(it):
-        for key, kind in (("1", FindingsPane), ("2", HeadsPane), ("3", MapPane), ("4", TokensPane)):
-            await it.press(key)
-            assert [type(one) for one in seen(it)] == [kind]
-            assert it.app.focused is seen(it)[0]
-            assert seen(it)[0].region.width >= 96
-        await it.press("0")
-        assert all(it.pane(kind) for kind in (FindingsPane, HeadsPane, TokensPane))
-
-    explore(session, script)
+@explored()
+async def test_every_pane_can_stand_alone(it):
+    for key, kind in (("1", FindingsPane), ("2", HeadsPane), ("3", MapPane), ("4", TokensPane)):
+        await it.press(key)
+        assert [type(one) for one in seen(it)] == [kind]
+        assert it.app.focused is seen(it)[0]
+        assert seen(it)[0].region.width >= 96
+    await it.press("0")
+    assert all(it.pane(kind) for kind in (FindingsPane, HeadsPane, TokensPane))
 
 
 BESIDE = {(140, 40): 3, (80, 24): 2, (60, 20): 1, (44, 12): 0}  # panes beside the one with the focus, by size
 
 
 @pytest.mark.parametrize("size", BESIDE)
-def test_tab_goes_through_all_panes_and_shows_those_that_have_room(session, size):
-    async def script(it):
-        await it.press("enter")
-        assert type(it.app.focused) is MapPane
-        await it.press("tab", "tab")
-        kinds = []
-        for _ in range(5):
-            assert it.app.focused in seen(it)
-            assert len(seen(it)) == BESIDE[size] + 1
-            kinds.append(type(it.app.focused))
-            await it.press("tab")
-        assert kinds == [FindingsPane, HeadsPane, MapPane, TokensPane, FindingsPane]
-
-    explore(session, script, size=size)
+@explored()
+async def test_tab_goes_through_all_panes_and_shows_those_that_have_room(it, size):
+    await it.press("enter")
+    assert type(it.app.focused) is MapPane
+    await it.press("tab", "tab")
+    kinds = []
+    for _ in range(5):
+        assert it.app.focused in seen(it)
+        assert len(seen(it)) == BESIDE[size] + 1
+        kinds.append(type(it.app.focused))
+        await it.press("tab")
+    assert kinds == [FindingsPane, HeadsPane, MapPane, TokensPane, FindingsPane]
 
 
 def marked_lines(pane):
@@ -256,43 +232,39 @@ ORANGE = Style.parse("on rgb(255,166,43)").bgcolor
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50)])
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
-def test_a_selection_reverses_nothing_and_is_on_the_screen(session, size, theme):
-    async def script(it):
-        it.app.theme = theme
-        await it.press("3")
-        pane = it.app.query_one(MapPane)
-        for key in ("j", "l", "j", "n"):
-            await it.press(key)
-            record, window = it.answer.record, pane.window
-            weights = record.map(it.look.layer, it.look.head)
-            assert it.look.query in window.queries
-            for line, query in enumerate(window.queries, window.above):
-                at = window.left
-                strip = pane.render_line(line)
-                for key_ in window.keys:
-                    [part] = strip.crop(at, at + window.wide)
-                    at += window.wide
-                    assert not part.style.reverse
-                    assert part.style.bgcolor == Style.parse(f"on {colour(weights[query, key_])}").bgcolor
-        assert all(not part.style.reverse for one in it.app.query(Pane) for strip in one.strips for part in strip)
-
-    explore(session, script, size=size)
+@explored()
+async def test_a_selection_reverses_nothing_and_is_on_the_screen(it, size, theme):
+    it.app.theme = theme
+    await it.press("3")
+    pane = it.app.query_one(MapPane)
+    for key in ("j", "l", "j", "n"):
+        await it.press(key)
+        record, window = it.answer.record, pane.window
+        weights = record.map(it.look.layer, it.look.head)
+        assert it.look.query in window.queries
+        for line, query in enumerate(window.queries, window.above):
+            at = window.left
+            strip = pane.render_line(line)
+            for key_ in window.keys:
+                [part] = strip.crop(at, at + window.wide)
+                at += window.wide
+                assert not part.style.reverse
+                assert part.style.bgcolor == Style.parse(f"on {colour(weights[query, key_])}").bgcolor
+    assert all(not part.style.reverse for one in it.app.query(Pane) for strip in one.strips for part in strip)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50), (44, 12)])
-def test_grids_of_changes_fit_their_pane(session, size):
-    async def script(it):
-        await it.press("x", "2")
-        grid = it.app.query_one(HeadsPane)
-        names = [f"layer {layer} " for layer in it.answer.record.layers] if size[1] > 12 else ["0 ", "5 "]
-        assert all(any(name in line.plain for line in grid.lines) for name in names)
-        for number in (2, 3):
-            await it.press(str(number))
-            [pane] = seen(it)
-            assert max(line.cell_len for line in pane.lines) <= pane.size.width
-            assert len(pane.lines) <= pane.size.height
-
-    explore(session, script, size=size)
+@explored()
+async def test_grids_of_changes_fit_their_pane(it, size):
+    await it.press("x", "2")
+    grid = it.app.query_one(HeadsPane)
+    names = [f"layer {layer} " for layer in it.answer.record.layers] if size[1] > 12 else ["0 ", "5 "]
+    assert all(any(name in line.plain for line in grid.lines) for name in names)
+    for number in (2, 3):
+        await it.press(str(number))
+        [pane] = seen(it)
+        assert max(line.cell_len for line in pane.lines) <= pane.size.width
+        assert len(pane.lines) <= pane.size.height
 
 
 @pytest.mark.parametrize("size", [(80, 24), (44, 20)])
@@ -334,17 +306,15 @@ def test_no_keys_and_no_sizes_end_it(session, doings):
 
 
 @pytest.mark.parametrize("begin", [("3", "1"), (None, "3.1"), ("-1", None), (None, "2"), ("9", None)])
-def test_it_begins_where_it_is_told_to(session, begin):
-    async def script(it):
-        layer, head = it.look.layer, it.look.head
-        match begin:
-            case ("3", "1") | (None, "3.1"):
-                assert (layer, head) == (3, 1)
-            case "-1", None:
-                assert (layer, head) == (5, 0)
-            case None, "2":
-                assert head == 2
-            case _:
-                assert "layer 9 is out of range: layers are 0 to 5" in it.said
-
-    explore(session, script, begin=begin)
+@explored()
+async def test_it_begins_where_it_is_told_to(it, begin):
+    layer, head = it.look.layer, it.look.head
+    match begin:
+        case ("3", "1") | (None, "3.1"):
+            assert (layer, head) == (3, 1)
+        case "-1", None:
+            assert (layer, head) == (5, 0)
+        case None, "2":
+            assert head == 2
+        case _:
+            assert "layer 9 is out of range: layers are 0 to 5" in it.said

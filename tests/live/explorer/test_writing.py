@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import shell
 from checkpoints import edit_config, make_checkpoint
-from exploring import PATIENCE, explore, session_of
+from exploring import PATIENCE, explore, explored, session_of
 from foreign_checkpoints import make_foreign
 from textual.widgets._footer import FooterKey
 
@@ -78,97 +78,86 @@ def test_writing_is_offered_for_what_writes(session, minilm, writes):
     explore(session, script, look=look_of(session), size=(200, 40))
 
 
-def test_it_writes_what_generate_writes_and_each_row_has_its_numbers(session, path, decoder):
+@explored(look=lambda session: look_of(session), size=(120, 40))
+async def test_it_writes_what_generate_writes_and_each_row_has_its_numbers(it, path, decoder):
     document = attncli.generate(TEXT, model=str(path), max_tokens=NEW, device="cpu").document()
-
-    async def script(it):
-        await it.press("g")
-        record = it.answer.record
-        start, text = record.written, decoder.tokenizer.decode(it.look.written)
-        assert text == document["text"] and len(record.tokens) == start + NEW
-        assert it.pane(WrittenPane) == f"written: {printable(''.join(record.tokens.shown[start:]))}"
-        for number, token in enumerate(document["tokens"]):
-            assert it.look.query == token["index"] - 1 == start - 1 + number
-            [chances] = [line for line in it.pane_of_cell().splitlines() if line.startswith("next:")]
-            for one in token["likely"]:
-                assert percent(one["probability"]) in chances
-            if token["edges"]:
-                first = token["edges"][0]
-                assert (it.look.layer, it.look.head, it.look.key) == (first["layer"], first["head"], first["key"])
-            weight = record.map(it.look.layer, it.look.head)[it.look.query]
-            np.testing.assert_allclose(weight.sum(), 1, atol=1e-5)
-            assert percent(token["probability"]) in it.pane(FindingsPane)
-            await it.pilot.press("n")
-        assert it.look.query == start - 1, "after the last token comes the first"
-        await it.pilot.press("p")
-        assert it.look.query == start - 2 + NEW
-
-    explore(session, script, look_of(session), size=(120, 40))
+    await it.press("g")
+    record = it.answer.record
+    start, text = record.written, decoder.tokenizer.decode(it.look.written)
+    assert text == document["text"] and len(record.tokens) == start + NEW
+    assert it.pane(WrittenPane) == f"written: {printable(''.join(record.tokens.shown[start:]))}"
+    for number, token in enumerate(document["tokens"]):
+        assert it.look.query == token["index"] - 1 == start - 1 + number
+        [chances] = [line for line in it.pane_of_cell().splitlines() if line.startswith("next:")]
+        for one in token["likely"]:
+            assert percent(one["probability"]) in chances
+        if token["edges"]:
+            first = token["edges"][0]
+            assert (it.look.layer, it.look.head, it.look.key) == (first["layer"], first["head"], first["key"])
+        weight = record.map(it.look.layer, it.look.head)[it.look.query]
+        np.testing.assert_allclose(weight.sum(), 1, atol=1e-5)
+        assert percent(token["probability"]) in it.pane(FindingsPane)
+        await it.pilot.press("n")
+    assert it.look.query == start - 1, "after the last token comes the first"
+    await it.pilot.press("p")
+    assert it.look.query == start - 2 + NEW
 
 
-def test_writing_on_twice_is_writing_once(session, decoder):
-    async def script(it):
-        await it.press("g", "g")
-        assert it.look.written == ids_of(steps_of(decoder, 2 * NEW))
-        assert it.look.query == it.answer.record.written - 1 + NEW, "the first new token is selected"
-        assert not it.answer.earlier
-        await it.press("u")
-        assert it.look.written == ids_of(steps_of(decoder, NEW))
-        await it.press("u")
-        assert it.look.written == () and it.answer.record.written is None
-        assert not it.app.screen.query_one(WrittenPane).display
-
-    explore(session, script, look_of(session))
+@explored(look=lambda session: look_of(session))
+async def test_writing_on_twice_is_writing_once(it, decoder):
+    await it.press("g", "g")
+    assert it.look.written == ids_of(steps_of(decoder, 2 * NEW))
+    assert it.look.query == it.answer.record.written - 1 + NEW, "the first new token is selected"
+    assert not it.answer.earlier
+    await it.press("u")
+    assert it.look.written == ids_of(steps_of(decoder, NEW))
+    await it.press("u")
+    assert it.look.written == () and it.answer.record.written is None
+    assert not it.app.screen.query_one(WrittenPane).display
 
 
-def test_a_head_is_silenced_and_it_writes_on_from_the_selected_token(session, decoder):
+@explored(look=lambda session: look_of(session), size=(120, 40))
+async def test_a_head_is_silenced_and_it_writes_on_from_the_selected_token(it, decoder):
     plain = steps_of(decoder, NEW)
-
-    async def script(it):
-        await it.press("g", "n", "n")
-        before_text = it.pane(WrittenPane)
-        start = it.answer.record.written
-        head = it.look.layer, it.look.head
-        without = decoder.without([head])
-        await it.press("x")
-        assert it.look.query == start + 1 and it.look.written == ids_of(plain), "the text stays, and so does the row"
-        before, now = (written_tokens(one, [])[2].likely for one in (it.answer.found.first, it.answer.record))
-        expected = steps_of(without, 1, ids_of(plain)[:2])[0]
-        np.testing.assert_allclose(list(now.values()), [chance for _, chance in expected.likely], atol=1e-5)
-        np.testing.assert_allclose(list(before.values()), [chance for _, chance in plain[2].likely], atol=1e-5)
-        lines = it.pane_of_cell().splitlines()
-        assert [line.split(":")[0] for line in lines[:2]] == ["next", "before"]
-        changes = np.abs(it.answer.found.second.weights - it.answer.found.first.weights)[:, :, start + 1]
-        changes[head] = 0
-        assert changes[it.look.layer, it.look.head, it.look.key] == changes.max()
-        await it.press("G")
-        assert it.look.written == ids_of(plain)[:2] + ids_of(steps_of(without, NEW, ids_of(plain)[:2]))
-        shown = it.pane(WrittenPane).splitlines()
-        assert [line.split(":")[0] for line in shown] == ["earlier", "written"]
-        assert shown[0].removeprefix("earlier: ") == before_text.removeprefix("written: ")
-
-    explore(session, script, look_of(session), size=(120, 40))
+    await it.press("g", "n", "n")
+    before_text = it.pane(WrittenPane)
+    start = it.answer.record.written
+    head = it.look.layer, it.look.head
+    without = decoder.without([head])
+    await it.press("x")
+    assert it.look.query == start + 1 and it.look.written == ids_of(plain), "the text stays, and so does the row"
+    before, now = (written_tokens(one, [])[2].likely for one in (it.answer.found.first, it.answer.record))
+    expected = steps_of(without, 1, ids_of(plain)[:2])[0]
+    np.testing.assert_allclose(list(now.values()), [chance for _, chance in expected.likely], atol=1e-5)
+    np.testing.assert_allclose(list(before.values()), [chance for _, chance in plain[2].likely], atol=1e-5)
+    lines = it.pane_of_cell().splitlines()
+    assert [line.split(":")[0] for line in lines[:2]] == ["next", "before"]
+    changes = np.abs(it.answer.found.second.weights - it.answer.found.first.weights)[:, :, start + 1]
+    changes[head] = 0
+    assert changes[it.look.layer, it.look.head, it.look.key] == changes.max()
+    await it.press("G")
+    assert it.look.written == ids_of(plain)[:2] + ids_of(steps_of(without, NEW, ids_of(plain)[:2]))
+    shown = it.pane(WrittenPane).splitlines()
+    assert [line.split(":")[0] for line in shown] == ["earlier", "written"]
+    assert shown[0].removeprefix("earlier: ") == before_text.removeprefix("written: ")
 
 
-def test_the_first_difference_is_selected_and_named(session, decoder):
+@explored(look=lambda session: look_of(session))
+async def test_the_first_difference_is_selected_and_named(it, decoder):
     every = ",".join(f"2.{head}" for head in range(decoder.heads))
     plain = ids_of(steps_of(decoder, NEW))
     changed = ids_of(steps_of(decoder.without(every), NEW))
     first = next(place for place, (one, other) in enumerate(zip(plain, changed, strict=True)) if one != other)
-
-    async def script(it):
-        await it.press("g")
-        start = it.answer.record.written
-        for head in range(decoder.heads):
-            it.app.hold(layer=2, head=head, query=start - 1)
-            await it.press("x")
-        it.app.hold(query=start - 1)
-        await it.press("G")
-        assert it.look.written == changed
-        assert it.look.query == start - 1 + first
-        assert f"token {first + 1} differs" in it.said
-
-    explore(session, script, look_of(session))
+    await it.press("g")
+    start = it.answer.record.written
+    for head in range(decoder.heads):
+        it.app.hold(layer=2, head=head, query=start - 1)
+        await it.press("x")
+    it.app.hold(query=start - 1)
+    await it.press("G")
+    assert it.look.written == changed
+    assert it.look.query == start - 1 + first
+    assert f"token {first + 1} differs" in it.said
 
 
 def test_escape_stops_the_writing_and_what_it_wrote_stays(session, decoder, monkeypatch):
@@ -201,32 +190,28 @@ def test_escape_stops_the_writing_and_what_it_wrote_stays(session, decoder, monk
     explore(session, script, look_of(session))
 
 
-def test_another_text_ends_the_writing(session, decoder):
-    async def script(it):
-        await it.press("g")
-        await it.write("the dog")
-        assert it.look.written == () and it.answer.record.written is None
-        assert not it.app.screen.query_one(WrittenPane).display
-
-    explore(session, script, look_of(session))
+@explored(look=lambda session: look_of(session))
+async def test_another_text_ends_the_writing(it, decoder):
+    await it.press("g")
+    await it.write("the dog")
+    assert it.look.written == () and it.answer.record.written is None
+    assert not it.app.screen.query_one(WrittenPane).display
 
 
-def test_words_and_masks_keep_the_text(session, decoder):
-    async def script(it):
-        await it.press("g")
-        start = it.answer.record.written
-        await it.press("w")
-        record = it.answer.record
-        assert it.answer.written == session.text(it.look.session_request()).shown[-NEW:]
-        assert len(record.tokens) <= start + 1, "random bytes have no spaces"
-        assert it.pane(WrittenPane).startswith("written:")
-        await it.press("w", "m")
-        assert it.answer.record.mask_name != "causal"
-        ids = it.look.written
-        await it.press("g")
-        assert "needs the mask of the model" in it.said and it.look.written == ids
-
-    explore(session, script, look_of(session))
+@explored(look=lambda session: look_of(session))
+async def test_words_and_masks_keep_the_text(it, session, decoder):
+    await it.press("g")
+    start = it.answer.record.written
+    await it.press("w")
+    record = it.answer.record
+    assert it.answer.written == session.text(it.look.session_request()).shown[-NEW:]
+    assert len(record.tokens) <= start + 1, "random bytes have no spaces"
+    assert it.pane(WrittenPane).startswith("written:")
+    await it.press("w", "m")
+    assert it.answer.record.mask_name != "causal"
+    ids = it.look.written
+    await it.press("g")
+    assert "needs the mask of the model" in it.said and it.look.written == ids
 
 
 def test_what_can_not_be_is_said(session, minilm, path):
@@ -281,24 +266,22 @@ def test_an_encoder_decoder_writes_with_its_cross_attention(tmp_path, monkeypatc
     explore(session_of(t5=model), script, ScreenState("t5", Input(TEXT)))
 
 
-def test_it_is_saved_as_a_record_of_the_whole(session, tmp_path, decoder):
-    async def script(it):
-        await it.press("g")
-        await it.pilot.press("S")
-        await it.answer_line(str(tmp_path / "a.npz"))
+@explored(look=lambda session: look_of(session))
+async def test_it_is_saved_as_a_record_of_the_whole(it, tmp_path, decoder):
+    await it.press("g")
+    await it.pilot.press("S")
+    await it.answer_line(str(tmp_path / "a.npz"))
 
-        async def is_saved():
-            return "saved" in it.said
+    async def is_saved():
+        return "saved" in it.said
 
-        await it.until(is_saved)
-        saved = load_record(tmp_path / "a.npz")
-        assert saved.written == it.answer.record.written and len(saved.prediction.answers) == 5 * NEW
-        await it.pilot.press("S")
-        await it.answer_line(str(tmp_path / "a.html"))
-        await it.until(is_saved)
-        assert '"steps"' in (tmp_path / "a.html").read_text()
-
-    explore(session, script, look_of(session))
+    await it.until(is_saved)
+    saved = load_record(tmp_path / "a.npz")
+    assert saved.written == it.answer.record.written and len(saved.prediction.answers) == 5 * NEW
+    await it.pilot.press("S")
+    await it.answer_line(str(tmp_path / "a.html"))
+    await it.until(is_saved)
+    assert '"steps"' in (tmp_path / "a.html").read_text()
 
 
 def test_the_command_writes_the_text(session, tmp_path, decoder):

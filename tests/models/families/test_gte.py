@@ -4,12 +4,11 @@ import json
 
 import pytest
 import torch
-from checkpoints import make_checkpoint, make_config
+from checkpoints import compare, make_checkpoint, make_config
 from safetensors.torch import load_file, save_file
 
 from attncli import RequestError, load_model
 from attncli.base.errors import Notice
-from attncli.features.compare.agreement import compare
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Biases, NoNetwork, NoOwnNetwork
 from attncli.models.network import layer_scores

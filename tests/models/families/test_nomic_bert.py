@@ -4,12 +4,11 @@ import json
 
 import pytest
 import torch
-from checkpoints import make_checkpoint, make_config, make_network
+from checkpoints import compare, make_checkpoint, make_config, make_network
 from safetensors.torch import load_file
 
 from attncli import load_model
 from attncli.base.errors import Notice
-from attncli.features.compare.agreement import compare
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoNetwork, Turned
 from attncli.models.transformers_peer import load_reference

@@ -134,18 +134,12 @@ def test_a_long_name_and_a_long_title_are_kept_short():
 # --- options ---------------------------------------------------------------------------------------------
 
 
-def test_vmax_is_the_end_of_the_scale():
-    record = random_record(1, 2, 6)
-    assert {image.norm.vmax for image in maps(record.figure(vmax=0.25))} == {0.25}
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"style": "line"}, "no style 'line': it is one of matrix, lines"),
         ({"cmap": "virids"}, "viridis"),  # its neighbours
         *(({"vmax": wrong}, "vmax") for wrong in (0.0, -1.0, float("nan"), float("inf"))),
-        ({"width": "8 furlongs"}, "8cm"),
         ({"font": "DejaVu Sanz"}, "DejaVu Sans"),
         ({"font_size": 0}, "font-size"),
     ],

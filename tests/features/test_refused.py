@@ -1,0 +1,94 @@
+"""Requests that features refuse: one line that says why, and nothing is written.
+
+Options that have no effect beside others are refused too: tests/cli/test_every_option.py tries all of them.
+"""
+
+import shlex
+
+import pytest
+
+TEXT = "The cat sat on the mat."
+SAME = "The dog sat on the mat."
+LINES = {  # @ and @@ stand for the texts
+    "heatmap @ -o out.gif": ".png, .svg, .pdf, not",
+    "heatmap @ -o out": "no suffix",
+    "heatmap @ --scale half": "head",
+    "heatmap @ --cmap virids": "viridis",
+    "heatmap @ --vmax 0": "--vmax",
+    "heatmap @ --dpi 1": "--dpi",
+    "heatmap @ --style line": "it is one of matrix, lines",
+    "heatmap @ --width wide": "--width 'wide'",
+    "heatmap @ --font 'DejaVu Sand'": "DejaVu Sans",
+    "heatmap @ --font-size 500": "--font-size",
+    "view @ -o out.pdf": ".html, .htm",
+    "view @ -o out": "no suffix",
+    "view @ -o missing/out.html": "can't write missing/out.html",
+    "view @ --view tree": "heads, model, matrix, neuron",
+    "view @ --threshold 2": "between 0 and 1",
+    "view @ --mask none,future": "future",
+    "view @ --query dog": "no token 'dog'",
+    "view @ -l 9": "layer 9 is out of range",
+    "view @ --vectors 9.9": "9",
+    "view @ --segments AB": "--pair",
+    "find @": "two tokens",
+    "find": "two tokens",
+    "find dog it @": "no token 'dog'",
+    "find cat mat @ --by bogus": "it is one of weight, content, entropy",
+    "find cat mat @ -l 9": "out of range",
+    "find cat mat @ -o a.png": ".json",
+    "explain @ --query zebra": "no token 'zebra' in the text",
+    "explain @ --query the#3": "'the' occurs 2 times",
+    "explain @ --query 99": "token 99 is out of range: tokens are 0 to 8",
+    "explain @ -l 0,1": "one layer is needed, not 2",
+    "explain @ -H all": "one head is needed, not 12",
+    "explain @ -l 6": "layer 6 is out of range",
+    "explain @ --mask x": "no mask 'x'",
+    "explain @ -o row.txt": "the row is saved as",
+    "flow @ --method rollin": "no method 'rollin'",
+    "flow @ --measure length": "no measure 'length': it is one of weight, norm",
+    "flow @ -l 6": "layer 6 is out of range",
+    "flow @ --query dog": "no token 'dog' in the text",
+    "flow @ -o flow.txt": "the flow is saved as",
+    "diff @": "it takes two saved records, two texts, or one text with --models",
+    "diff @ @@ --masks none,causal": "differ in one way",
+    "diff @ --masks none,causal --models minilm,minilm": "differ in one way",
+    "diff @ --masks causal": "--masks 'causal': two names",
+    "diff @ --masks none,all": "no mask 'all'",
+    "diff @ 'A cat.'": "9 tokens and the other 5",
+    "diff maps.npz other.npz": "can't read maps.npz",
+    "diff maps.npz @": "give two files",
+    "diff @ --measures weight,length": "no measure 'length'",
+    "diff @ @@ -o diff.txt": "a difference is saved as",
+    "mechanisms @ --temperature 0": "--temperature 0 is out of range: use 0.001 to 1000",
+    "mechanisms @ --temperature nan": "--temperature nan is out of range",
+    "mechanisms @ --seed -1": "--seed",
+    "mechanisms @ -H 12": "head 12 is out of range",
+    "mechanisms @ -o maps.txt": "what is measured is saved as",
+    "cut @ --cut cat dog": "no token 'dog' in the text: it has",
+    "cut @ --cut cat mat --mask causal": "from 'cat' to 'mat' there is nothing to cut",
+    "cut @ --cut sat cat -l 3 --each-layer": "--each-layer has no effect on one layer (3)",
+    "patch @": "patch needs two texts",
+    "patch @ 'A dog.'": "the first text has 9 tokens and the second 5",
+    "patch @ @": "0 for the first text and 0 for the second; that is too near to divide by",
+    "patch @ @ --similar-to 'a dog'": "for the second; that is too near to divide by",
+    "patch @ @@ --by word": "no by 'word': it is one of head, layer, token",
+    "patch @ @@ --target cat": "predicts nothing of this text",
+    "similar @": "of two texts",
+    "similar @ @@ -f lines.txt": "both texts and --file",
+    "similar -f lines.txt --apart 0,3": "text 3",
+    "similar -f lines.txt --apart 1": "two texts are taken apart",
+    "similar @ ' '": "empty",
+    "trust -f lines.txt": "give the one to ask about as TEXT",
+    "trust cat": "needs 2 tokens that can be erased, this text has 1",
+    "generate -m minilm @": "minilm writes no text",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_one_line_says_why(refused, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text(f"{TEXT}\n{SAME}\n", encoding="utf-8")
+    words = [{"@": TEXT, "@@": SAME}.get(word, word) for word in shlex.split(line)]
+    said = refused(*words)
+    assert LINES[line] in said and len(said) <= 400
+    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
