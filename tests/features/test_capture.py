@@ -38,6 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
 
 
+@pytest.mark.slow
 def test_a_program_runs_as_it_is_and_its_maps_are_those_of_attncli(program, minilm):
     done = run("-o", "maps.npz", "--tokenizer", "minilm", str(program), "-l", "--odd", "x")
     assert done.returncode == 3
@@ -70,6 +71,7 @@ def test_a_document_stands_alone_on_stdout(small):
     assert done.stderr == "reading\n"
 
 
+@pytest.mark.slow
 def test_modules_are_listed_and_a_head_is_drawn(small):
     listed = run(small).stdout
     assert listed.startswith("reading\nsmall.py · 2 attentions · encoder: 2 layers, 2 heads, 3 x 3\n")
@@ -81,8 +83,8 @@ def test_modules_are_listed_and_a_head_is_drawn(small):
     ("text", "code", "expected"),
     [
         ("import torch\n1 / 0", 1, "ZeroDivisionError: division by zero"),
-        ("raise SystemExit('enough')", 1, "enough"),
-        ("print('nothing')", 0, ""),
+        pytest.param("raise SystemExit('enough')", 1, "enough", marks=pytest.mark.slow),
+        pytest.param("print('nothing')", 0, "", marks=pytest.mark.slow),
     ],
 )
 def test_a_program_that_ends_early_says_what_it_says_to_python(tmp_path, monkeypatch, text, code, expected):
@@ -94,6 +96,7 @@ def test_a_program_that_ends_early_says_what_it_says_to_python(tmp_path, monkeyp
     assert "attncli" not in done.stderr and "no attention was seen" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_module_runs_as_with_python_m(small):
     assert run("--module", "small").stdout.startswith("reading\nsmall")
 
