@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from attncli.features.probe import probe
     from attncli.features.similar import similar
     from attncli.features.trust import trust
+    from attncli.models.capture import capture
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
     from attncli.models.model import Model
@@ -59,6 +60,7 @@ HOMES = {
     "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
+    "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
     "Model": "attncli.models.model",
@@ -92,6 +94,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "probe",
     "trust",
     "similar",
+    "capture",
     "Engine",
     "load_model",
     "Model",

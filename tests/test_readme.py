@@ -100,10 +100,12 @@ def test_links_lead_somewhere(document):
         assert (document.parent / target).exists(), target
 
 
-def test_python_example_runs(tmp_path, monkeypatch):
+def test_python_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [example] = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], flags=re.DOTALL)
+    of_any_network, of_models = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], flags=re.DOTALL)
     scope: dict[str, object] = {}
-    exec(example, scope)
+    exec(of_any_network, scope)
+    assert scope["seen"].record().weights.shape == (2, 2, 3, 3)
+    exec(of_models, scope)
     assert scope["record"].weights.ndim == 4
-    assert Path("maps.safetensors").exists() and Path("lines.svg").exists()
+    assert all(Path(name).exists() for name in ("attention.html", "maps.safetensors", "lines.svg"))

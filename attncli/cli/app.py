@@ -29,7 +29,9 @@ class Program(Commands):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and features.is_command(cmd_name):
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-            alone.command(cmd_name, cls=Command, context_settings=SETTINGS)(command_of(features.find_feature(cmd_name)))
+            feature = features.find_feature(cmd_name)
+            settings = {**SETTINGS, "allow_interspersed_args": not feature.passes_on}
+            alone.command(cmd_name, cls=Command, context_settings=settings)(command_of(feature))
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands.get(cmd_name)
 

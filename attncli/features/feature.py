@@ -22,8 +22,9 @@ class Feature:
 
     group: the heading of its command in `attncli --help`. saves: the suffixes of its files. saved_as: what an error
     calls the content of such a file. output: the file that its command writes without -o. several: whether -o may be
-    given several times. set_fields: the fields that were set; None compares each with its default. paths: the files
-    that the answer is saved to. for_person: False with --json and -o. for_program: True with --json.
+    given several times. passes_on: whether all that follows its first argument belongs to that, as to a program.
+    set_fields: the fields that were set; None compares each with its default. paths: the files that the answer is saved
+    to. for_person: False with --json and -o. for_program: True with --json.
     """
 
     group: ClassVar[str] = ""
@@ -32,6 +33,7 @@ class Feature:
     json: ClassVar[bool] = True
     output: ClassVar[str | None] = None
     several: ClassVar[bool] = False
+    passes_on: ClassVar[bool] = False
     set_fields: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
     paths: Sequence[Path] = field(default=(), init=False, repr=False, compare=False)
     for_person: bool = field(default=True, init=False, repr=False, compare=False)

@@ -325,11 +325,11 @@ def _layers_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRe
         layer, head, *_ = (number for pair in by_content(record) if pair[0] == record.layers[0] for number in pair)
         next = NextCommand("run", {"layer": layer, "head": head})
     record = row_shares(record)
-    return _text_report(_SmallMaps(record, title_of_record(record, shown), top_k), next)
+    return _text_report(SmallMaps(record, title_of_record(record, shown), top_k), next)
 
 
 @dataclass(frozen=True)
-class _SmallMaps(_Heads):
+class SmallMaps(_Heads):
     """Heads as small maps with their strongest keys."""
 
     top_k: int

@@ -285,7 +285,7 @@ def requested_mask(mask: LayerMask | None, current: TappedPass) -> LayerMask | N
 
 
 def block_of(
-    module: nn.Module,
+    module: nn.Module | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -38,13 +38,15 @@ def as_maps(weights: Any, batch: int | None = None) -> _Maps:
 
     weights: a sequence of layers, each `[batch, head, query, key]` or `[head, query, key]`; or one array `[layer,
     batch, head, query, key]`, `[layer, head, query, key]`, `[head, query, key]` (one layer) or `[query, key]` (one
-    map). batch: the text's place in a batch of several.
+    map); or a sequence of steps (`joined_steps`). batch: the text's place in a batch of several.
 
     Raises RequestError with the shape found and the shape expected for anything else.
     """
     if weights is None or (isinstance(weights, Sequence) and all(layer is None for layer in weights)):
         raise RequestError(NO_ATTENTIONS)
     if isinstance(weights, list | tuple) and not is_numbers(weights[0]):
+        if isinstance(weights[0], list | tuple) and not is_numbers(weights[0]):
+            weights = joined_steps(weights)
         arrays = [layer_array(number, one, batch) for number, one in enumerate(weights)]
         for number, one in enumerate(arrays):
             if one.shape != arrays[0].shape:
@@ -63,6 +65,35 @@ def as_maps(weights: Any, batch: int | None = None) -> _Maps:
     return _Maps(as_floats(array[(None,) * (4 - array.ndim)]), dtype_of(weights))
 
 
+def joined_steps(steps: Sequence[Sequence[Any]]) -> list[npt.NDArray[Any]]:
+    """Join the steps of writing, of the prompt and then of each token, to one map of each layer.
+
+    steps: what transformers' `generate(output_attentions=True, return_dict_in_generate=True)` returns: for each step
+    and layer the rows of its queries, `[batch, head, query, key]`. Keys grow by the queries, or are those of another
+    text. The last token that was written has no row: nothing was written after it.
+
+    Returns `[batch, head, query, key]` of each layer. Raises RequestError where the steps do not fit together.
+    """
+    joined = []
+    for number in range(len(steps[0])):
+        rows = [as_array(step[number] if number < len(step) else None, f"layer {number}") for step in steps]
+        shapes = [list(one.shape) for one in rows]
+        if any(one.ndim != 4 or one.shape[:2] != rows[0].shape[:2] for one in rows):
+            raise RequestError(f"layer {number} has {shapes} in its steps, not all [batch, head, query, key]")
+        ends = np.cumsum([one.shape[2] for one in rows])
+        keys = [one.shape[3] for one in rows]
+        if len(set(keys)) > 1 and keys != ends.tolist():
+            raise RequestError(
+                f"layer {number} has {keys} keys in its steps, not those of all before: call the model once on all "
+                "tokens, with output_attentions=True"
+            )
+        whole = np.zeros((*rows[0].shape[:2], ends[-1], keys[-1]), rows[0].dtype)
+        for one, end in zip(rows, ends, strict=True):
+            whole[:, :, end - one.shape[2] : end, : one.shape[3]] = one
+        joined.append(whole)
+    return joined
+
+
 def as_floats(array: npt.NDArray[Any]) -> Floats:
     """Return a copy in float32, without numpy's warning about infinity, for which there is an error later."""
     with np.errstate(over="ignore"):
@@ -74,11 +105,6 @@ def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:
     if layer is None:
         raise RequestError(
             f"layer {number} has no attention (None): omit such layers, and number the others with layers=[...]"
-        )
-    if isinstance(layer, list | tuple) and not is_numbers(layer):
-        raise RequestError(
-            f"layer {number} is a {type(layer).__name__} of arrays, as from generate(): call the model once on all "
-            "tokens, with output_attentions=True"
         )
     array = as_array(layer, f"layer {number}")
     if array.ndim == 4:
@@ -212,9 +238,9 @@ def record_of(
 ) -> AttentionRecord:
     """Return a record of one text's maps from any source. Everything that works on records of `attend` works on it.
 
-    weights: transformers' `outputs.attentions`, one tensor or array per layer `[batch, head, query, key]`; or one
-    array `[layer, head, query, key]`, `[layer, batch, head, query, key]`, `[head, query, key]`, `[query, key]`. Tensors
-    of any library, device and floating-point dtype.
+    weights: transformers' `outputs.attentions`, one tensor or array per layer `[batch, head, query, key]`, and of
+    `generate` such a tuple for each step; or one array `[layer, head, query, key]`, `[layer, batch, head, query, key]`,
+    `[head, query, key]`, `[query, key]`. Tensors of any library, device and floating-point dtype.
     tokens: one string per query (`tokenizer.convert_ids_to_tokens(ids)`); or the tokenizer's output, which also has
     words, segments and padding; or `record.tokens`. key_tokens: likewise for the keys if they are of another text.
     segments: 0 for each token of the first text and 1 for the second, or the number of the second's first token.

@@ -7,7 +7,8 @@ import typer
 
 from attncli.cli.app import app
 
-LIVE = {"explore", "serve"}  # they don't end by themselves, and have tests of their own
+# They don't end by themselves, or run another program, and have tests of their own.
+LIVE = {"capture", "explore", "serve"}
 
 
 @cache

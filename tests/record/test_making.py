@@ -170,6 +170,29 @@ def test_an_encoder_decoder_has_three(family, tmp_path):
             assert (ours.text, ours.special, ours.padding) == (theirs.text, theirs.special, theirs.padding)
 
 
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_the_steps_of_writing_are_the_maps_of_the_whole(family, tmp_path):
+    from foreign_checkpoints import TEXT, make_foreign
+
+    from attncli import load_model
+
+    model = load_model(str(make_foreign(tmp_path, family)), engine="transformers")
+    encoding = model.theirs(TEXT, return_tensors="pt")
+    with eager(model) as network, torch.no_grad():
+        network.config.use_cache = True
+        options = {"output_attentions": True, "return_dict_in_generate": True, "max_new_tokens": 5, "do_sample": False}
+        written = network.generate(**encoding, **options, use_cache=True, eos_token_id=None)
+        ids = written.sequences[:, :-1]
+        of_whole = {"input_ids": ids} if family == "gpt2" else {**encoding, "decoder_input_ids": ids}
+        whole = network(**of_whole, output_attentions=True)
+    names = [str(number) for number in range(ids.shape[1])]
+    read = [str(number) for number in range(encoding["input_ids"].shape[1])]
+    both = [records_of(one, *([names] if family == "gpt2" else [read, names])) for one in (written, whole)]
+    for found, expected in zip(*both, strict=True):
+        assert (found.kind, found.weights.shape) == (expected.kind, expected.weights.shape)
+        np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
+
+
 # --- what does not fit --------------------------------------------------------------------------------------
 
 NEGATIVE, HALF = EVEN.copy(), EVEN / 2
@@ -185,7 +208,9 @@ NEGATIVE[1, 2, 3, 0] = -0.1
         ([None], TOKENS, {}, 'set attn_implementation="eager" when the model is loaded'),
         ((EVEN[:1], None), TOKENS, {}, r"layer 1 has no attention \(None\)"),
         ((EVEN[0], EVEN[0, :2]), TOKENS, {}, r"layer 1 has \[2, 4, 4\] and layer 0 \[3, 4, 4\]"),
-        (((EVEN[:1],), (EVEN[:1],)), TOKENS, {}, "generate"),
+        (((EVEN[:1],), (EVEN[:1],)), TOKENS, {}, "weights have 8 queries and 4 keys"),
+        (((EVEN[:1],), (EVEN[:1, :, :1, :3],)), TOKENS, {}, r"layer 0 has \[4, 3\] keys in its steps"),
+        (((EVEN[:1],), (EVEN[0],)), TOKENS, {}, r"layer 0 has \[\[1, 3, 4, 4\], \[3, 4, 4\]\] in its steps"),
         ((EVEN, EVEN), TOKENS, {}, "the batch has 2 texts: choose one with batch=0"),
         (EVEN, TOKENS, {"batch": 1}, "omit batch"),
         (EVEN[0, 0, 0], TOKENS, {}, r"weights are \[4\]"),

@@ -1,0 +1,566 @@
+"""Capture the attention of any PyTorch network while it runs: `attncli.capture`.
+
+    with attncli.capture(tokens=tokens) as seen:
+        network(x)
+    seen.record().weights
+
+A mode of torch is told of every call of torch in the block, whoever's code makes it. No module is changed:
+
+    F.scaled_dot_product_attention    queries, keys, values and mask are its arguments
+    F.multi_head_attention_forward    its projections are computed again beside it
+    softmax of a product              attention written by hand: its weights, once they multiply values
+
+The network's own kernels compute its results; weights are computed beside them, at the one place where queries meet
+keys (`attncli.models.block.meet`). With `taps`, what that place returns goes on through the network.
+"""
+
+import inspect
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from attncli.base.arrays import Bools, Floats, as_numpy
+from attncli.base.errors import RequestError
+from attncli.base.printable import first_line
+from attncli.models.block import Block, Tap, meet
+from attncli.models.transformers_place import block_of
+from attncli.models.weighing import weigh
+from attncli.record import AttentionRecord
+from attncli.record.making import as_tokens, record_of
+from attncli.record.parts import ModelInfo
+from attncli.text.tokens import Tokens
+
+_PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
+_CROSS = {
+    "cross_attn",
+    "crossattention",
+    "cross_attention",
+    "encoder_attn",
+    "EncDecAttention",
+    "multihead_attn",
+    "attn2",
+}
+_FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention  # have a kernel for a whole module
+
+
+@dataclass(eq=False)
+class Call:
+    """One attention that ran.
+
+    name: the path of its module. layer: the number of that name, in the order of their first calls. number: of the
+    call among those of the name. kind: "encoder", "decoder" or "cross". heads, queries: the numbers of those kept.
+    weights: `[text, head, query, key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if
+    that is not known, as of attention written by hand.
+    """
+
+    name: str
+    layer: int
+    number: int
+    kind: str
+    heads: Sequence[int]
+    queries: range
+    weights: Floats
+    allowed: Bools | None
+
+    def __repr__(self) -> str:
+        texts, _, queries, keys = self.weights.shape
+        batch = f"{texts} texts, " if texts > 1 else ""
+        return f"<{self.name or 'attention'}: {batch}{len(self.heads)} heads, {queries} x {keys}, {self.kind}>"
+
+
+class _Keep(Tap):
+    """Keeps the weights of some heads of a block. kept: `[text, head, query, key]`."""
+
+    def __init__(self, heads: Sequence[int]) -> None:
+        self.heads = heads
+        self.kept: Tensor | None = None
+
+    def places(self, block: Block) -> Sequence[int]:
+        return self.heads
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        self.kept = weights.detach().clone()
+
+
+def capture(
+    network: nn.Module | None = None,
+    *,
+    tokens: Any = None,
+    key_tokens: Any = None,
+    tokenizer: Any = None,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    queries: slice = slice(None),
+    taps: Sequence[Tap] = (),
+) -> "Capture":
+    """Return a context in which the attention of a PyTorch network is recorded as it runs.
+
+    network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
+    tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
+    the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
+    layers, heads, queries: what is kept, by number; layers are counted in the order in which they run. The rows of
+    slice(-1, None) take no square of all tokens. taps: read or change each block (`attncli.models.block.Tap`).
+
+    Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
+    a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
+    threads, and kernels of other packages.
+    """
+    if isinstance(tokenizer, str):
+        from attncli.models.hub import locate
+        from attncli.text.tokenizer import read_backend
+
+        tokenizer = read_backend(locate(tokenizer).path)
+    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, list(taps))
+
+
+class Capture(TorchFunctionMode):
+    """What `capture` has seen, and the mode that sees it.
+
+    calls: every attention that ran, in order. missed: those of which no map could be made, and why.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module | None,
+        tokens: Any,
+        key_tokens: Any,
+        tokenizer: Any,
+        layers: Sequence[int] | None,
+        heads: Sequence[int] | None,
+        queries: slice,
+        taps: list[Tap],
+    ) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.missed: list[str] = []
+        self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
+        self._wanted_layers, self._wanted_heads, self._queries, self._taps = layers, heads, queries, taps
+        # Ids `[text, token]` that embeddings looked up, the id of the table, and True in a decoder.
+        self._lookups: list[tuple[Tensor, int, bool]] = []
+        self._paths: dict[int, str] = {}  # of modules, by id
+        self._running: list[nn.Module] = []  # modules, the innermost last
+        self._layer_of: dict[str, int] = {}
+        self._count_of: Counter[str] = Counter()
+        # Of tensors while they live: "scores" of a product of two activations; "weights", with their softmax.
+        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._hooks: list[Any] = []
+        self._thread = 0
+
+    # --- while the network runs ---------------------------------------------------------------------------
+
+    def __enter__(self) -> "Capture":
+        self._thread = threading.get_ident()
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
+        ]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._running.clear()
+        self._known.clear()
+        super().__exit__(*error)
+
+    def _enter_module(self, module: nn.Module, inputs: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        if not self._running:
+            root = module if self._network is None else self._network
+            self._paths.update((id(one), name) for name, one in root.named_modules())
+        self._running.append(module)
+
+    def _leave_module(self, module: nn.Module, inputs: Any, options: Mapping[str, Any], output: Any) -> Any:
+        """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
+
+        The mode keeps torch from that kernel, and what it uses instead differs in the last bits.
+        """
+        if threading.get_ident() != self._thread or module not in self._running:
+            return None
+        while self._running.pop() is not module:  # modules that raised, and whose caller went on
+            pass
+        outermost = isinstance(module, _FUSED) and not any(isinstance(one, _FUSED) for one in self._running)
+        if not outermost or output is None or module.training or self._taps:
+            return None
+        with torch._C.DisableTorchFunction():
+            return module.forward(*inputs, **options)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._network is not None and self._network not in self._running:
+            return func(*args, **kwargs)
+        if func in _BLOCKS:
+            return self._meet(_BLOCKS[func], func, args, kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and not result.is_nested:
+            if func is F.embedding and args[0].dim() in (1, 2):
+                inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
+                self._lookups.append((torch.atleast_2d(args[0].detach()), id(args[1]), inside))
+            self._follow(getattr(func, "__name__", ""), args, kwargs, result)
+        return result
+
+    def _meet(self, found: "_Found", func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Keep the weights of a call. Return what the network computes itself, or with taps what they make of it."""
+        result = None if self._taps else func(*args, **kwargs)
+        layer, name = self._begin()
+        wanted = self._wanted_layers is None or layer in self._wanted_layers
+        if not wanted and not self._taps:
+            return result
+        try:
+            block, other_keys, restore = found(*args, **kwargs)
+            block = block._replace(layer=layer)
+            chosen = self._heads(len(block.numbers)) if wanted else []
+            if self._taps:
+                keep = _Keep(chosen)
+                output = meet(block, [*self._taps, keep], weigh)
+                result = restore(output, keep.kept)
+            else:
+                keep = _Keep(range(len(chosen)))
+                with torch.no_grad():
+                    meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
+            if keep.kept is not None:
+                weights = keep.kept[:, :, self._queries] if self._taps else keep.kept
+                shown = block.allowed()
+                allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
+                self._keep(layer, name, chosen, weights, allowed, block.query.shape[2], other_keys)
+        except Exception as error:  # the network goes on where no map can be made
+            if self._taps:
+                raise
+            self.missed.append(f"{name or 'attention'}: {first_line(error)}")
+        return result
+
+    def _follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> None:
+        """Find attention written by hand: a softmax over keys of a product of two activations, that multiplies values.
+
+        Scores and weights are followed through what keeps their keys: scales, masks, dropout, other shapes and dtypes.
+        """
+        tensors = [one for arg in (*args, *kwargs.values()) for one in _tensors(arg)]
+        if name in _PRODUCTS:
+            first, *rest = tensors[1:] if name == "baddbmm" else tensors
+            if self._known.get(first) not in (None, "scores"):
+                self._keep_by_hand(first)
+            elif rest and not any(map(_is_parameter, (first, *rest))):
+                self._known[result] = "scores"
+            return
+        known = next((self._known[one] for one in tensors if one in self._known), None)
+        if known is None or result in self._known:
+            return
+        if name in ("softmax", "_safe_softmax") and known == "scores":
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+            if dim in (-1, result.dim() - 1):
+                self._known[result] = [result.detach()]  # until it meets values
+        elif result.dim() and any(
+            one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors
+        ):
+            self._known[result] = known
+
+    def _keep_by_hand(self, weights: Tensor) -> None:
+        """Keep weights that multiply values; those of a softmax once, before dropout."""
+        found = self._known[weights]
+        if not found:
+            return
+        weights = found.pop()
+        texts = len(self._lookups[0][0]) if self._lookups else 1
+        if weights.dim() == 3 and len(weights) % texts == 0:  # heads of all texts, one after another
+            weights = weights.reshape(texts, -1, *weights.shape[1:])
+        weights = (
+            weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
+        )
+        layer, name = self._begin()
+        if self._wanted_layers is None or layer in self._wanted_layers:
+            chosen = self._heads(weights.shape[1])
+            self._keep(layer, name, chosen, weights[:, chosen, self._queries], None, weights.shape[2], False)
+
+    def _begin(self) -> tuple[int, str]:
+        """Return the layer and the name of the attention that runs."""
+        name = next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
+        return self._layer_of.setdefault(name, len(self._layer_of)), name
+
+    def _heads(self, count: int) -> list[int]:
+        return [head for head in range(count) if self._wanted_heads is None or head in self._wanted_heads]
+
+    def _keep(
+        self,
+        layer: int,
+        name: str,
+        heads: list[int],
+        weights: Tensor,
+        allowed: Bools | None,
+        queries: int,
+        other_keys: bool,
+    ) -> None:
+        """Keep a call. weights: the wanted rows of its `queries`. allowed: of all rows, or of one for all."""
+        keys = weights.shape[3]
+        parts = name.split(".")
+        before = next((call for call in reversed(self.calls) if call.name == name), None)
+        grows = before is not None and before.weights.shape[3] + queries == keys
+        if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
+            kind = "cross"
+        elif any(part.startswith("encoder") for part in parts):
+            kind = "encoder"
+        elif any(part.startswith("decoder") for part in parts):
+            kind = "decoder"
+        else:
+            first = range(keys - queries, keys)[self._queries].start
+            later = weights.triu(first + 1)
+            kind = "encoder" if bool(later.any()) else "decoder"
+        rows = range(queries) if kind == "cross" else range(keys - queries, keys)
+        found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
+        if allowed is not None:
+            allowed = np.broadcast_to(allowed, (len(found), queries, keys))[:, self._queries]
+        self.calls.append(Call(name, layer, self._count_of[name], kind, heads, rows[self._queries], found, allowed))
+        self._count_of[name] += 1
+
+    # --- afterwards ---------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str | int) -> Call:
+        """Return the first call of a module, by its path or the number of its layer."""
+        found = next((call for call in self.calls if name in (call.name, call.layer)), None)
+        if found is None:
+            names = ", ".join({repr(call.name): None for call in self.calls})
+            raise RequestError(f"no attention ran in {name!r}: it did in {names or 'no module'}")
+        return found
+
+    def __repr__(self) -> str:
+        if not self.calls:
+            return f"<no map could be made of {self.missed[0]}>" if self.missed else "<no attention was seen>"
+        parts = []
+        for kind in dict.fromkeys(call.kind for call in self.calls):
+            of_kind = [call for call in self.calls if call.kind == kind]
+            sizes = {(len(call.heads), *call.weights.shape[2:]) for call in of_kind}
+            layers = len({call.layer for call in of_kind})
+            size = "several sizes" if len(sizes) > 1 else "{} heads, {} x {}".format(*sizes.pop())
+            parts.append(f"{kind}: {layers} layers, {size}")
+        return f"<{len(self.calls)} attentions · {' · '.join(parts)}>"
+
+    def records(
+        self, kind: str | None = None, *, layers: Sequence[int] | None = None, call: int | None = None
+    ) -> list[AttentionRecord]:
+        """Return a record of each text: its maps `[layer, head, query, key]`, of layers in the order of their calls.
+
+        kind: "encoder", "decoder" or "cross", where there are several. layers: some of them. call: which of a module's
+        calls; without it, calls whose keys grow by their queries, as with a cache, are joined to one causal map.
+        Raises RequestError if nothing was seen, or if layers have different shapes.
+        """
+        if not self.calls:
+            raise RequestError(
+                f"no map could be made of {self.missed[0]}"
+                if self.missed
+                else "no attention was seen: call the network inside of the block, in this thread and not compiled; "
+                "kernels of other packages are not seen"
+            )
+        kinds = list(dict.fromkeys(one.kind for one in self.calls))
+        if kind is None and len(kinds) > 1:
+            raise RequestError(f"there are {' and '.join(kinds)} attentions: choose one, as in record({kinds[0]!r})")
+        chosen: dict[int, list[Call]] = {}
+        for one in self.calls:
+            wanted = (layers is None or one.layer in layers) and call in (None, one.number)
+            if one.kind == (kind or kinds[0]) and wanted:
+                chosen.setdefault(one.layer, []).append(one)
+        if not chosen:
+            raise RequestError(
+                f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}"
+            )
+        joined = [_joined(calls) for calls in chosen.values()]
+        shapes = {one.weights.shape for one in joined}
+        if len(shapes) > 1:
+            sizes = "; ".join(f"layer {one.layer} {list(one.weights.shape)}" for one in joined)
+            raise RequestError(
+                f"layers have different shapes [text, head, query, key]: {sizes}: choose some with layers=[...]"
+            )
+        return [self._record(joined, text) for text in range(len(joined[0].weights))]
+
+    def record(self, kind: str | None = None, *, text: int = 0, **options: Any) -> AttentionRecord:
+        """Return the record of one text, the first by default. Options and errors are those of `records`."""
+        found = self.records(kind, **options)
+        if not 0 <= text < len(found):
+            raise RequestError(f"no text {text}: there are {len(found)}, from 0")
+        return found[text]
+
+    def _record(self, calls: list[Call], text: int) -> AttentionRecord:
+        weights = np.stack([call.weights[text] for call in calls])
+        queries, keys = weights.shape[2:]
+        kind = calls[0].kind
+        mask = None
+        if all(call.allowed is not None for call in calls):
+            mask = np.stack([call.allowed[text] for call in calls])  # type: ignore[index]
+        if kind == "cross":
+            given = self._tokens if self._key_tokens is None else self._key_tokens
+            key_tokens = self._name(given, text, keys, False)
+            tokens = self._name(self._tokens, text, queries, True)
+        else:
+            tokens, key_tokens = self._name(self._tokens, text, keys, False), None
+            if queries < keys:
+                tokens, key_tokens = tokens.take(calls[0].queries), tokens
+        return record_of(
+            weights,
+            tokens,
+            key_tokens,
+            mask=mask,
+            layers=[call.layer for call in calls],
+            heads=list(calls[0].heads),
+            kind=kind,
+            model=ModelInfo(
+                type(self._network).__name__ if self._network is not None else "network",
+                "",
+                "",
+                len(self._layer_of),
+                max(calls[0].heads) + 1,
+                0,
+            ),
+        )
+
+    def _name(self, given: Any, text: int, count: int, decoder: bool) -> Tokens:
+        """Name the tokens of a text: as given, by the ids that an embedding looked up, or by their places."""
+        if given is not None:
+            if isinstance(given, Sequence) and given and not isinstance(given[0], str):
+                given = given[text]
+            found = as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
+            if len(found) == count:
+                return found
+        looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
+        looked_up = looked_up or self._lookups
+        if self._tokenizer is not None and looked_up:
+            words = [ids for ids, table, _ in looked_up if table == looked_up[0][1]]  # the first table: the tokens'
+            whole = next((ids for ids in words if ids.shape[1] == count), None)
+            if whole is None:  # one step after another, with a cache
+                whole = torch.cat([ids for ids in words if len(ids) == len(words[0])], dim=1)[:, :count]
+            if whole.shape[1] == count and text < len(whole):
+                of_ids = getattr(self._tokenizer, "convert_ids_to_tokens", None)
+                ids = whole[text].tolist()
+                names = of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
+                return as_tokens([str(name) for name in names], "tokens")
+        return as_tokens([str(place) for place in range(count)], "tokens")
+
+
+# A block, whether its keys are of other tokens than its queries, and what makes the result of the call from the
+# outputs `[text, head, query, head_dim]` and weights of all heads.
+_Found = Callable[..., tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]]
+
+
+def _fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Tensor]]:
+    """Return the block of `F.scaled_dot_product_attention`, without dropout.
+
+    A causal mask begins at the first query and key, as torch documents. Without a dimension of heads there is one head.
+    """
+    lead = query.shape[:-2]
+    if not enable_gqa:
+        masks = [] if attn_mask is None else [attn_mask]
+        lead = torch.broadcast_shapes(*(one.shape[:-2] for one in (query, key, value, *masks)))
+
+    def heads(x: Tensor) -> Tensor:
+        """Return `[text, head, token, size]`."""
+        x = x if enable_gqa else x.expand(*lead, *x.shape[-2:])
+        return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x.reshape(-1, 1, *x.shape[-2:])
+
+    mask = attn_mask
+    if is_causal:
+        mask = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
+    block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})
+    return block, False, lambda output, _: output.reshape(*lead, *output.shape[-2:])
+
+
+def _multi_head(*args: Any, **kwargs: Any) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]:
+    """Return the block of `nn.MultiheadAttention`, without dropout. Its projections are computed once more."""
+    given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
+    given.apply_defaults()
+    a = given.arguments
+    one_text = a["query"].dim() == 2
+    inputs = [x[:, None] if one_text else x for x in (a["query"], a["key"], a["value"])]
+    _, texts, width = inputs[0].shape
+    separate = a["use_separate_proj_weight"]
+    matrices = [a[f"{name}_proj_weight"] for name in "qkv"] if separate else a["in_proj_weight"].chunk(3)
+    biases = (None,) * 3 if a["in_proj_bias"] is None else a["in_proj_bias"].chunk(3)
+    query, key, value = (F.linear(*each) for each in zip(inputs, matrices, biases, strict=True))
+    if a["bias_k"] is not None:
+        key = torch.cat([key, a["bias_k"].expand(1, texts, width)])
+        value = torch.cat([value, a["bias_v"].expand(1, texts, width)])
+    query, key, value = (
+        one.reshape(len(one), texts, a["num_heads"], -1).permute(1, 2, 0, 3) for one in (query, key, value)
+    )
+    if a["static_k"] is not None:
+        key = a["static_k"].reshape(*key.shape[:2], -1, key.shape[-1])
+    if a["static_v"] is not None:
+        value = a["static_v"].reshape(*value.shape[:2], -1, value.shape[-1])
+    if a["add_zero_attn"]:
+        key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
+    padding, mask = a["key_padding_mask"], a["attn_mask"]
+    padding = None if padding is None else padding.reshape(texts, 1, 1, -1)
+    mask = mask.reshape(texts, -1, *mask.shape[-2:]) if mask is not None and mask.dim() == 3 else mask
+    added = query.new_zeros(texts, 1, 1, key.shape[2])
+    for one in (padding, mask):
+        if one is not None:
+            if one.dtype == torch.bool:  # True = may not attend, unlike in `scaled_dot_product_attention`
+                one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
+            added = added + F.pad(one, (0, key.shape[2] - one.shape[-1]))
+
+    def restore(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        joined = output.permute(2, 0, 1, 3).flatten(2)
+        made = F.linear(joined, a["out_proj_weight"], a["out_proj_bias"])
+        weights = weights if a["need_weights"] else None
+        if weights is not None and a["average_attn_weights"]:
+            weights = weights.mean(dim=1)
+        return (made[:, 0], None if weights is None else weights[0]) if one_text else (made, weights)
+
+    return block_of(None, query, key, value, added, None, {}), a["query"] is not a["key"], restore
+
+
+_BLOCKS: dict[Any, _Found] = {F.scaled_dot_product_attention: _fused, F.multi_head_attention_forward: _multi_head}
+
+
+def _joined(calls: list[Call]) -> Call:
+    """Join the calls of one module whose keys grow by their queries. Raises RequestError if they don't."""
+    if len(calls) == 1:
+        return calls[0]
+    past = 0
+    for call in calls:
+        queries, keys = call.weights.shape[2:]
+        if keys != past + queries or call.weights.shape[:2] != calls[0].weights.shape[:2]:
+            raise RequestError(f"{calls[0].name} ran {len(calls)} times: choose one, as in record(call=0)")
+        past = keys
+    weights = np.zeros((*calls[0].weights.shape[:2], past, past), calls[0].weights.dtype)
+    allowed = np.zeros((len(weights), past, past), bool)
+    start = 0
+    for call in calls:
+        queries, keys = call.weights.shape[2:]
+        weights[:, :, start:keys, :keys] = call.weights
+        allowed[:, start:keys, :keys] = call.weights.any(axis=1) if call.allowed is None else call.allowed
+        start = keys
+    return replace(calls[0], kind="decoder", weights=weights, allowed=allowed)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from (one for one in value if isinstance(one, Tensor))
+
+
+def _is_parameter(x: Tensor) -> bool:
+    """Return True for a parameter, or a view of one."""
+    return isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter)

@@ -1,0 +1,359 @@
+"""`attncli.capture`: the attention of networks that are not ours, against what they compute themselves."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import attncli
+from attncli.base.errors import RequestError
+from attncli.models.taps import Gates
+
+LENGTH, WIDTH, HEADS = 5, 32, 4
+
+
+def by_hand(query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None = None) -> Tensor:
+    """Return softmax(q kᵀ scale + mask); rows that see nothing are 0."""
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1).nan_to_num(0.0)
+
+
+@given(st.data())
+def test_weights_of_fused_attention_are_those_of_the_formula(data: st.DataObject) -> None:
+    draw = data.draw
+    torch.manual_seed(draw(st.integers(0, 99)))
+    texts, queries, keys = (draw(st.integers(1, 4)) for _ in range(3))
+    groups, causal = draw(st.sampled_from([1, 2])), draw(st.booleans())
+    query = torch.randn(texts, 4, queries, 8, dtype=torch.float64)
+    key, value = torch.randn(2, texts, 4 // groups, keys, 8, dtype=torch.float64)
+    form = draw(st.sampled_from(["none", "bool", "float", "bool of texts", "float of heads"]))
+    mask = None
+    if not causal and form != "none":
+        shape = {"bool of texts": (texts, 1, queries, keys), "float of heads": (texts, 4, queries, keys)}
+        mask = torch.randn(shape.get(form, (queries, keys)), dtype=torch.float64)
+        mask = mask > 0 if form.startswith("bool") else mask
+    scale = draw(st.sampled_from([None, 0.3]))
+    options = {"attn_mask": mask, "is_causal": causal, "scale": scale, "enable_gqa": groups > 1}
+    with attncli.capture() as seen:
+        found = F.scaled_dot_product_attention(query, key, value, **options)
+    assert torch.equal(found, F.scaled_dot_product_attention(query, key, value, **options)) or bool(found.isnan().any())
+    shown = torch.ones(queries, keys, dtype=torch.bool).tril() if causal else mask
+    expected = by_hand(query, key.repeat_interleave(groups, 1), shown, scale)
+    np.testing.assert_allclose(seen.calls[0].weights, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("inference", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_an_encoder_of_torch_computes_the_same_bits_and_its_maps_are_seen(
+    training: bool, padded: bool, inference: type
+) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 64, dropout=0.1, batch_first=True)
+    network = nn.TransformerEncoder(layer, 2, enable_nested_tensor=padded).train(training)
+    x = torch.randn(2, LENGTH, WIDTH)
+    padding = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]], dtype=torch.bool) if padded else None
+    outputs = []
+    with inference():
+        for capture in (False, True):
+            torch.manual_seed(1)
+            if capture:
+                with attncli.capture(network) as seen:
+                    outputs.append(network(x, src_key_padding_mask=padding))
+            else:
+                outputs.append(network(x, src_key_padding_mask=padding))
+    assert torch.equal(*outputs)
+    assert [call.name for call in seen.calls] == ["layers.0.self_attn", "layers.1.self_attn"]
+    first = network.layers[0].self_attn
+    real = None if padding is None else padding
+    _, expected = first.eval()(x, x, x, key_padding_mask=real, average_attn_weights=False)
+    np.testing.assert_allclose(seen["layers.0.self_attn"].weights, expected.detach(), atol=1e-6)
+    record = seen.record(text=1)
+    assert record.weights.shape == (2, HEADS, LENGTH, LENGTH) and record.kind == "encoder"
+    assert record.masks[0, 0].tolist() == ([True] * 3 + [False] * 2 if padded else [True] * 5)
+
+
+@given(st.data())
+def test_maps_of_multihead_attention_are_its_own(data: st.DataObject) -> None:
+    draw = data.draw
+    torch.manual_seed(draw(st.integers(0, 99)))
+    keys, sizes = draw(st.integers(1, 5)), draw(st.sampled_from([None, 12]))
+    more = {"add_bias_kv": draw(st.booleans()), "add_zero_attn": draw(st.booleans()), "kdim": sizes, "vdim": sizes}
+    module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, bias=draw(st.booleans()), **more).double().eval()
+    x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
+    of_keys = torch.randn(2, keys, sizes or WIDTH, dtype=torch.float64)
+    padding = torch.rand(2, keys) > 0.8 if draw(st.booleans()) else None
+    if padding is not None:
+        padding[:, 0] = False  # what sees nothing is NaN in torch
+    mask = draw(
+        st.sampled_from([None, torch.randn(LENGTH, keys).double(), torch.randn(2 * HEADS, LENGTH, keys).double()])
+    )
+    options = {"key_padding_mask": padding, "attn_mask": mask}
+    with attncli.capture() as seen:
+        output, none = module(x, of_keys, of_keys, need_weights=False, **options)
+    same, expected = module(x, of_keys, of_keys, average_attn_weights=False, **options)
+    torch.testing.assert_close(output, same)
+    assert none is None
+    np.testing.assert_allclose(seen.calls[0].weights, expected.detach(), atol=1e-12)
+
+
+def test_a_direct_call_hides_what_its_bool_masks_forbid() -> None:
+    torch.manual_seed(0)
+    module, x = nn.MultiheadAttention(WIDTH, HEADS).eval(), torch.randn(LENGTH, 2, WIDTH)
+    padding = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 0, 0]], dtype=torch.bool)
+    projections = [module.in_proj_weight, module.in_proj_bias, None, None, False, 0.0, module.out_proj.weight]
+    options = {"key_padding_mask": padding, "attn_mask": torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(2)}
+    more = {"training": False, "average_attn_weights": False, **options}
+    with attncli.capture() as seen:
+        _, expected = F.multi_head_attention_forward(x, x, x, WIDTH, HEADS, *projections, module.out_proj.bias, **more)
+    np.testing.assert_allclose(seen.calls[0].weights, expected.detach(), atol=1e-6)
+    assert seen.calls[0].kind == "encoder"
+
+
+def test_keys_of_other_tokens_are_cross_attention_also_where_there_are_as_many() -> None:
+    module, x, y = nn.MultiheadAttention(WIDTH, HEADS), *torch.randn(2, LENGTH, 1, WIDTH)
+    with attncli.capture() as seen:
+        module(x, y, y)
+    assert seen.calls[0].kind == "cross"
+
+
+class ByHand(nn.Module):
+    """Attention as tutorials write it. `way` says how scores, weights and outputs are multiplied."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.project = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.router = nn.Linear(WIDTH, LENGTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        (x @ self.router.weight.T).softmax(-1) @ x  # no attention: its keys are parameters
+        texts, tokens = x.shape[:2]
+        q, k, v = (one.view(texts, tokens, HEADS, -1).transpose(1, 2) for one in self.project(x).chunk(3, -1))
+        hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        if self.way == "bmm":
+            q, k, v = (one.reshape(texts * HEADS, tokens, -1) for one in (q, k, v))
+            scores = torch.bmm(q, k.transpose(1, 2)) * q.shape[-1] ** -0.5
+        elif self.way == "einsum":
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+        else:
+            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
+        if self.way == "in place":
+            scores.masked_fill_(hidden, -math.inf)
+        else:
+            scores = scores.masked_fill(hidden, -math.inf)
+        self.weights = F.softmax(scores, dim=-1) if self.way == "bmm" else torch.softmax(scores.float(), -1).to(x.dtype)
+        weights = F.dropout(self.weights, 0.5, training=True)
+        found = torch.einsum("bhqk,bhkd->bhqd", weights, v) if self.way == "einsum" else weights @ v
+        return self.out(found.reshape(texts, HEADS, tokens, -1).transpose(1, 2).reshape(x.shape))
+
+
+@pytest.mark.parametrize("way", ["@", "bmm", "einsum", "in place"])
+def test_attention_by_hand_is_seen_and_a_router_is_not(way: str) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(ByHand(way), ByHand(way))
+    ids = torch.zeros(1, LENGTH, dtype=torch.long)
+    with attncli.capture(network) as seen:
+        network(nn.Embedding(3, WIDTH)(ids))
+    assert [call.name for call in seen.calls] == ["0", "1"]
+    expected = network[1].weights.detach().reshape(1, HEADS, LENGTH, LENGTH)
+    assert np.array_equal(seen["1"].weights, expected)
+    assert seen.record().kind == "decoder" and seen.record().mask_name == "causal"
+
+
+SMALL = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40}
+OLD = {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": 1, "eos_token_id": 1}
+NETWORKS = [
+    ("bert", "sdpa", SMALL),
+    ("qwen2", "sdpa", {**SMALL, "num_key_value_heads": 2}),
+    ("gpt2", "sdpa", OLD),
+    ("gpt2", "eager", OLD),
+    ("falcon", "sdpa", SMALL),  # the rest does not call a function that can be registered
+    ("bloom", "eager", {"vocab_size": 50, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    ("gptj", "eager", {**OLD, "rotary_dim": 8}),
+    ("mpnet", "eager", SMALL),
+    ("deberta-v2", "eager", {**SMALL, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "backend", "sizes"), NETWORKS)
+def test_maps_of_transformers_are_those_of_its_attentions(kind: str, backend: str, sizes: dict[str, int]) -> None:
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(kind, **sizes)
+    network = transformers.AutoModel.from_config(config, attn_implementation=backend).double().eval()
+    ids, mask = torch.randint(3, 50, (2, 6)), torch.ones(2, 6, dtype=torch.long)
+    mask[1, 4:] = 0
+    with torch.no_grad():
+        bare = network(ids, attention_mask=mask).last_hidden_state
+        with attncli.capture(network) as seen:
+            assert torch.equal(network(ids, attention_mask=mask).last_hidden_state, bare)
+        eager = transformers.AutoModel.from_config(config, attn_implementation="eager").double().eval()
+        eager.load_state_dict(network.state_dict())
+        expected = eager(ids, attention_mask=mask, output_attentions=True).attentions
+    for call, theirs in zip(seen.calls, expected, strict=True):
+        real = np.tril(mask[:, None, :, None].numpy() * np.ones((2, 1, 6, 6)))
+        np.testing.assert_allclose(call.weights * (real > 0), theirs.numpy() * (real > 0), atol=1e-6)
+    assert seen.record().masks.shape == (2, 6, 6)
+
+
+def test_an_encoder_decoder_has_three_kinds() -> None:
+    torch.manual_seed(0)
+    network = nn.Transformer(WIDTH, HEADS, 1, 2, 64, batch_first=True).eval()
+    causal = nn.Transformer.generate_square_subsequent_mask(3)
+    with attncli.capture(network) as seen:
+        network(torch.randn(1, LENGTH, WIDTH), torch.randn(1, 3, WIDTH), tgt_mask=causal)
+    with pytest.raises(RequestError, match="encoder and decoder and cross"):
+        seen.record()
+    assert seen.record("cross").weights.shape == (2, HEADS, 3, LENGTH)
+    assert seen.record("decoder").mask_name == "causal"
+    assert seen.record("encoder").layers == [0]
+
+
+def test_steps_of_generation_are_one_map() -> None:
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model("gpt2", **OLD)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    ids = torch.randint(3, 50, (1, 4))
+    with attncli.capture(network, tokenizer=_Names()) as seen:
+        written = network.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False, eos_token_id=None
+        )
+    with attncli.capture(network) as whole, torch.no_grad():
+        network(written[:, :-1])
+    record = seen.record()
+    np.testing.assert_allclose(record.weights, whole.record().weights, atol=1e-5)
+    assert record.tokens.text == [f"t{number}" for number in written[0, :-1].tolist()]
+    with pytest.raises(RequestError, match="no such attention"):
+        seen.record(call=7)
+
+
+class _Names:
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [f"t{number}" for number in ids]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_silenced_head_adds_nothing_and_gradients_pass(fused: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    x = torch.randn(2, LENGTH, WIDTH, requires_grad=True)
+    with attncli.capture(module, taps=[Gates({(0, 1): 0.0})]) as seen:
+        output, _ = module(x, x, x, need_weights=not fused)
+    output.sum().backward()
+    assert x.grad is not None and bool(x.grad.any())
+    with torch.no_grad():
+        size = WIDTH // HEADS
+        module.out_proj.weight[:, size : 2 * size] = 0
+        expected, maps = module(x, x, x, average_attn_weights=False)
+    torch.testing.assert_close(output, expected)
+    np.testing.assert_allclose(seen.calls[0].weights, maps, atol=1e-6)
+
+
+def test_nothing_is_left_after_an_error() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    with pytest.raises(ZeroDivisionError), attncli.capture() as seen:
+        module(x, x, x)
+        raise ZeroDivisionError
+    count = len(seen.calls)
+    module(x, x, x)
+    assert len(seen.calls) == count == 1
+    assert not nn.modules.module._global_forward_hooks and not nn.modules.module._global_forward_pre_hooks
+
+
+def test_only_what_is_wanted_is_kept() -> None:
+    module = nn.Sequential(*(nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True) for _ in range(3)))
+    with attncli.capture(module, layers=[1], heads=[0, 3], tokens=list("abcde")) as seen:
+        module(torch.randn(1, LENGTH, WIDTH))
+    record = seen.record()
+    assert (record.layers, record.heads, record.tokens.text) == ([1], [0, 3], list("abcde"))
+
+
+def test_some_rows_are_those_of_the_whole() -> None:
+    torch.manual_seed(0)
+    module = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True).eval()
+    x, causal = torch.randn(1, LENGTH, WIDTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    with attncli.capture() as whole, attncli.capture(queries=slice(-2, None), tokens=list("abcde")) as rows:
+        module(x, src_mask=causal)
+    record = rows.record()
+    np.testing.assert_allclose(record.weights, whole.record().weights[:, :, -2:], atol=1e-6)
+    assert (record.tokens.text, record.keys.text, record.kind) == (["d", "e"], list("abcde"), "decoder")
+    assert record.masks[0].tolist() == [[True] * 4 + [False], [True] * 5]
+
+
+def test_nothing_seen_is_one_clear_line() -> None:
+    with attncli.capture() as seen:
+        nn.Linear(2, 2)(torch.ones(1, 2))
+    assert repr(seen) == "<no attention was seen>"
+    with pytest.raises(RequestError, match="call the network inside of the block"):
+        seen.record()
+
+
+def odd_calls() -> dict[str, list[Tensor]]:
+    """Return queries, keys and values that nobody should pass, and some that people do."""
+    x = torch.randn(2, 3, 4, 8)
+    jagged = torch.nested.nested_tensor([torch.randn(3, 4, 8), torch.randn(3, 2, 8)])
+    return {
+        "no heads": [x[:, :0]] * 3,
+        "no tokens": [x[:, :, :0]] * 3,
+        "no keys": [x, x[:, :, :0], x[:, :, :0]],
+        "no texts": [x[:0]] * 3,
+        "NaN": [x * math.nan] * 3,
+        "infinite": [x * math.inf] * 3,
+        "one text": [x[0]] * 3,
+        "no heads but texts": [x[0, 0]] * 3,
+        "five dimensions": [x[None].expand(2, -1, -1, -1, -1)] * 3,
+        "broadcast": [x, x[:1], x[:1]],
+        "wide values": [x, x, torch.randn(2, 3, 4, 5)],
+        "half": [x.bfloat16()] * 3,
+        "nested": [jagged] * 3,
+        "meta": [x.to("meta")] * 3,
+    }
+
+
+@pytest.mark.parametrize("case", odd_calls())
+def test_odd_calls_give_what_they_gave(case: str) -> None:
+    tensors = odd_calls()[case]
+    try:
+        expected: Tensor | None = F.scaled_dot_product_attention(*tensors)
+    except RuntimeError:
+        expected = None
+    with attncli.capture() as seen:
+        if expected is None:
+            with pytest.raises(RuntimeError):
+                F.scaled_dot_product_attention(*tensors)
+        else:
+            found = F.scaled_dot_product_attention(*tensors)
+            if not (found.is_nested or found.is_meta):
+                assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+    assert len(seen.calls) + len(seen.missed) == (expected is not None)
+    assert "\n" not in repr(seen)
+
+
+def test_other_threads_are_not_seen_and_run_on() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(module(x, x, x)))
+    with attncli.capture() as seen:
+        thread.start()
+        thread.join()
+    assert len(found) == 1 and not seen.calls
+
+
+def test_captures_stand_in_each_other() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture() as outer, attncli.capture(module) as inner:
+        module(x, x, x)
+    assert len(outer.calls) == len(inner.calls) == 1
