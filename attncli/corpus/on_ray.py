@@ -16,6 +16,8 @@ from attncli.corpus.engines import Engine, Event, count_there
 from attncli.corpus.shards import Shard, Work
 
 TRIES = 3  # of a shard
+# Seconds of each of the three tries of Ray's client to connect: by default they take 35. It reads them when imported.
+CONNECTING = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "2"}
 
 
 def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -> Engine:
@@ -25,6 +27,7 @@ def on_ray(address: str | None, workers: int | None = None, gpus: float = 0.0) -
 
     Raises RequestError if Ray is not installed.
     """
+    os.environ.update({name: os.environ.get(name, seconds) for name, seconds in CONNECTING.items()})
     try:
         import ray
     except ImportError as error:

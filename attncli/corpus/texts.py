@@ -115,7 +115,7 @@ def rows(one: Input, field: str) -> Iterator[str | None]:
     """
     pyarrow = import_arrow()
     with open_input(one) as file:
-        if suffix_is_parquet(one):
+        if one.path.lower().endswith(PARQUET):
             table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=CHUNK)
             check_column(one, table.schema_arrow, field)
             batches = table.iter_batches(ROWS, columns=[field], use_threads=False)
@@ -128,10 +128,6 @@ def rows(one: Input, field: str) -> Iterator[str | None]:
                 some = column.slice(start, ROWS)
                 some.validate(full=True)  # before it is followed into memory
                 yield from some.cast(pyarrow.large_string()).to_pylist()
-
-
-def suffix_is_parquet(one: Input) -> bool:
-    return one.path.lower().endswith(PARQUET)
 
 
 def arrow_batches(file: Any) -> Iterator[Any]:
