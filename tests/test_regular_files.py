@@ -14,7 +14,6 @@ from slow import slow_except
 
 import attncli
 from attncli import RequestError
-from attncli.align import checkpoint
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import find_inputs
@@ -62,7 +61,6 @@ LOADERS = {
     "tokenizer_config.json": ("tokenizer_config.json", lambda path: tokenizer_settings(path.parent)),
     "tokenizer.json": ("tokenizer.json", lambda path: read_backend(path.parent)),
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
-    "align": ("dot.safetensors", lambda path: checkpoint.load(path.parent, "dot")),
     "a file of sums": ("a.npz", lambda path: Folder(str(path.parent)).read("a.npz", None)),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),

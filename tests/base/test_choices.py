@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncli import RequestError
-from attncli.align import checkpoint, networks, train
+from attncli.align import checkpoint, networks
 from attncli.analysis.patterns import PATTERNS
 from attncli.attention import MASKS
 from attncli.base import choices
@@ -45,7 +45,6 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
         (choices.MaskName, MASKS),
         (choices.Figure, MEANING),
         (choices.Attention, checkpoint.SIZES),
-        (choices.Attention, train.STEPS),
         (choices.Attention, [*networks.SCORE_NAMES, "transformer"]),
         (choices.Against, THEIR_OWN),
     ],

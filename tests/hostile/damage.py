@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
-import zstandard
+import pyarrow
 from hostile.case import Case
 from hostile.documents import places, put
 from hostile.members import archive_of, arrays, raw_members, zipped
@@ -70,13 +70,26 @@ def damaged(name: str, content: bytes, random: Random) -> bytes:
         "safetensors": of_safetensors,
         "gguf": of_gguf,
         "gz": lambda inner, random: gzip.compress(of_lines(gzip.decompress(inner), random)),
-        "zst": lambda inner, random: zstandard.compress(of_lines(zstandard.decompress(inner), random)),
+        "zst": lambda inner, random: zstd(
+            of_lines(pyarrow.input_stream(pyarrow.py_buffer(inner), "zstd").read(), random)
+        ),
         "txt": of_lines,
         "jsonl": of_lines,
         "conllu": of_lines,
     }
     way = ways.get(name.rpartition(".")[2], of_bytes)
     return (of_bytes if random.random() < 0.25 else way)(content, random)
+
+
+def unzstd(content: bytes) -> bytes:
+    return pyarrow.input_stream(pyarrow.py_buffer(content), "zstd").read()
+
+
+def zstd(content: bytes) -> bytes:
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return sink.getvalue().to_pybytes()
 
 
 def of_bytes(content: bytes, random: Random) -> bytes:
