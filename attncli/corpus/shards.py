@@ -160,14 +160,17 @@ class Folder:
                 return None
         try:
             arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
-            return work.loaded(parse_json(str(arrays.pop("about"))), arrays)
+            stated, about = parse_json(str(arrays.pop("about")))
+            if stated == shard:
+                return work.loaded(about, arrays)
         except Exception as error:
             raise RequestError(f"{path} is damaged ({first_line(error)}): remove it") from error
+        raise RequestError(f"{path} has the sums of other texts, or of another request: remove it")
 
     def write(self, shard: str, work: Work[Total], total: Total) -> None:
         about, arrays = work.saved(total)
         content = io.BytesIO()
-        made: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
+        made: dict[str, Any] = {"about": np.array(json.dumps([shard, about])), **arrays}
         np.savez(content, **made)
         path = self._path(shard)
         with convert_errors("can't write", path):

@@ -66,6 +66,17 @@ def test_a_file_of_sums_that_is_damaged_and_a_folder_that_is_none_are_refused(tm
             Folder(name)
 
 
+def test_a_file_of_sums_under_the_name_of_another_is_refused(tmp_path):
+    state = tmp_path / "state"
+    list_words(tmp_path, ["one"], state=str(state))
+    [path] = state.iterdir()
+    list_words(tmp_path, ["two"], state=str(state))
+    [other] = {*state.iterdir()} - {path}
+    other.replace(path)
+    with pytest.raises(RequestError, match=rf"{path.name} has the sums of other texts, or of another request"):
+        list_words(tmp_path, ["one"], state=str(state))
+
+
 @pytest.mark.parametrize("on", ["nowhere", "ray:/", ""])
 def test_options_that_no_engine_has_are_refused(on):
     for options, says in [
