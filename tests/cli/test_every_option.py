@@ -227,7 +227,6 @@ WAYS_FOR = [
     ("stats", way(f"stats {M} bad.txt"), "skip_bad"),
     ("stats", way(f"stats {M} objects.jsonl"), "field"),
     ("stats", way(f"stats {M} lines.txt --sample 0.5"), "seed"),
-    ("stats", way(f"stats {M} lines.txt --state kept"), "shard_mb"),
     ("heatmap", way(f"heatmap {M} --pair it -o a.svg @"), "segments"),
     ("view", way(f"view {M} --pair it -o a.html @"), "segments"),
     ("run", way("run -m t5 @"), "which"),

@@ -7,7 +7,8 @@ from nearness import eager
 
 from attncli.base.errors import RequestError
 from attncli.features.explain import UNKNOWN, explain_row, row_report
-from attncli.features.mechanisms import measure, measure_mistakes
+from attncli.features.mechanisms import measure
+from attncli.features.mechanisms.mistakes import make_mistakes
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
@@ -103,7 +104,7 @@ def test_norms_are_those_of_its_values(case):
 def test_what_needs_projections_is_refused_in_one_line(case):
     model, _, taken, *_ = case
     with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
-        measure_mistakes(model, taken)
+        make_mistakes(model, taken)
     design = "alibi"
     expected = "is for a text's attention to itself" if model.part == "cross" else "needs a layer's projections, which"
     with pytest.raises(RequestError, match=f"--design {design} {expected}"):

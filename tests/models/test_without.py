@@ -57,14 +57,15 @@ def test_statistics_are_of_the_changed_network(tiny):
     assert np.abs(found.figures[2:, :, 0] - plain.figures[2:, :, 0]).min() > 1e-4  # entropy
 
 
-def test_a_state_of_another_network_is_not_gone_on_from(tiny, tmp_path):
+def test_the_sums_of_another_network_in_the_same_folder_are_not_taken(tiny, tmp_path):
     model = load_model(str(tiny("bert")), device="cpu")
     (tmp_path / "a.txt").write_text(f"{TEXT}\nit sat\n")
-    file = [str(tmp_path / "a.txt")]
-    where = Where(state=str(tmp_path / "state"))
-    count_files(model, file, where=where)
-    with pytest.raises(RequestError, match="--without"):
-        count_files(model.without("1.0"), file, where=where)
+    file, where = [str(tmp_path / "a.txt")], Where(state=str(tmp_path / "state"))
+    whole = count_files(model, file, where=where)
+    without = [count_files(model.without("1.0"), file, where=one) for one in (where, Where())]
+    assert np.array_equal(without[0].entropy, without[1].entropy) and not np.array_equal(
+        without[0].entropy, whole.entropy
+    )
 
 
 def test_what_can_not_be_silenced(tiny):
