@@ -65,8 +65,6 @@ def test_the_sums_of_another_network_in_the_same_folder_are_not_taken(tiny, tmp_
     without = [count_files(model.without("1.0"), file, where=one) for one in (where, Where())]
     assert np.array_equal(without[0].figures, without[1].figures)
     assert not np.array_equal(without[0].figures, whole.figures)
-        without[0].entropy, whole.entropy
-    )
 
 
 def test_what_can_not_be_silenced(tiny):
