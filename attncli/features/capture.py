@@ -19,6 +19,7 @@ from attncli.features.feature import Feature
 from attncli.features.options import OUTPUT, SELECTION, TEXT, argument, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.record import SUFFIXES, check_record_count, document_text, save_records
+from attncli.record.selection import select
 from attncli.report import Column, Part, Report, Table
 
 if TYPE_CHECKING:
@@ -82,14 +83,17 @@ class Capture(Feature):
             raise RequestError("which program? as in: attncli capture my_script.py")
         from attncli.models.capture import capture
 
-        seen = capture(tokenizer=self.tokenizer)
+        chosen = self.layer is not None or self.head is not None or self.call is not None or self.which is not None
+        maps = self.path is not None or self.for_program or chosen
+        calls = None if self.call is None else [self.call]
+        seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls)
         with _output_of_program(to_stderr=self.for_program), seen:
             code = _run(self.program, self.module)
-        chosen = self.layer is not None or self.head is not None or self.call is not None or self.which is not None
         name = Path(self.program[0]).name
-        if self.path is not None or self.for_program or chosen:
-            records = [record.select(self.layer, self.head) for record in seen.records(self.which, call=self.call)]
-            yield self._of_records(name, records)
+        if maps:
+            layers = None if self.layer is None else select(self.layer, len({one.layer for one in seen.calls}), "layer")
+            records = seen.records(self.which, layers=layers, call=self.call)
+            yield self._of_records(name, [record.select(layers, self.head) for record in records])
         else:
             yield Report([name, repr(seen)[1:-1]], [_table(seen)] if seen.calls else [], dict)
         if code:
@@ -125,9 +129,9 @@ def _table(seen: "Seen") -> Table:
     rows = []
     for layer in dict.fromkeys(call.layer for call in seen.calls):
         calls = [call for call in seen.calls if call.layer == layer]
-        sizes = list(dict.fromkeys("{} x {}".format(*call.weights.shape[2:]) for call in calls))
+        sizes = list(dict.fromkeys("{} x {}".format(*call.shape[2:]) for call in calls))
         shown = sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        texts, heads = calls[0].weights.shape[:2]
+        texts, heads = calls[0].shape[:2]
         rows.append([str(layer), calls[0].name or "-", calls[0].kind, str(texts), str(heads), shown, str(len(calls))])
     names = Column("layer"), Column("module", "name"), Column("attention", "name")
     return Table([*names, *map(Column, ("texts", "heads", "queries x keys", "calls"))], rows)

@@ -58,24 +58,25 @@ class Call:
     """One attention that ran.
 
     name: the path of its module. layer: the number of that name, in the order of their first calls. number: of the
-    call among those of the name. kind: "encoder", "decoder" or "cross". heads, queries: the numbers of those kept.
-    weights: `[text, head, query, key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if
-    that is not known, as of attention written by hand.
+    call among those of the name. kind: "encoder", "decoder" or "cross". shape: of all its weights, `[text, head, query,
+    key]`. heads, queries: the numbers of those kept. weights: `[text, head, query, key]` of these. allowed: the cells
+    that its mask allows, bool `[text, query, key]`; None if that is not known, as of attention written by hand.
     """
 
     name: str
     layer: int
     number: int
     kind: str
+    shape: tuple[int, int, int, int]
     heads: Sequence[int]
     queries: range
     weights: Floats
     allowed: Bools | None
 
     def __repr__(self) -> str:
-        texts, _, queries, keys = self.weights.shape
+        texts, heads, queries, keys = self.shape
         batch = f"{texts} texts, " if texts > 1 else ""
-        return f"<{self.name or 'attention'}: {batch}{len(self.heads)} heads, {queries} x {keys}, {self.kind}>"
+        return f"<{self.name or 'attention'}: {batch}{heads} heads, {queries} x {keys}, {self.kind}>"
 
 
 class _Keep(Tap):
@@ -101,6 +102,7 @@ def capture(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     queries: slice = slice(None),
+    calls: Sequence[int] | None = None,
     taps: Sequence[Tap] = (),
 ) -> "Capture":
     """Return a context in which the attention of a PyTorch network is recorded as it runs.
@@ -108,8 +110,9 @@ def capture(
     network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
     tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
     the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
-    layers, heads, queries: what is kept, by number; layers are counted in the order in which they run. The rows of
-    slice(-1, None) take no square of all tokens. taps: read or change each block (`attncli.models.block.Tap`).
+    layers, heads, queries, calls: what is kept, by number; layers are counted in the order in which they run, calls for
+    each module. The rows of slice(-1, None) take no square of all tokens, and heads=[] keeps shapes alone. taps: read
+    or change each block (`attncli.models.block.Tap`).
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
     a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
@@ -120,7 +123,7 @@ def capture(
         from attncli.text.tokenizer import read_backend
 
         tokenizer = read_backend(locate(tokenizer).path)
-    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, list(taps))
+    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, calls, list(taps))
 
 
 class Capture(TorchFunctionMode):
@@ -138,13 +141,14 @@ class Capture(TorchFunctionMode):
         layers: Sequence[int] | None,
         heads: Sequence[int] | None,
         queries: slice,
+        calls: Sequence[int] | None,
         taps: list[Tap],
     ) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self.missed: list[str] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
-        self._wanted_layers, self._wanted_heads, self._queries, self._taps = layers, heads, queries, taps
+        self._layers, self._heads, self._queries, self._calls, self._taps = layers, heads, queries, calls, taps
         # Ids `[text, token]` that embeddings looked up, the id of the table, and True in a decoder.
         self._lookups: list[tuple[Tensor, int, bool]] = []
         self._paths: dict[int, str] = {}  # of modules, by id
@@ -216,27 +220,27 @@ class Capture(TorchFunctionMode):
     def _meet(self, found: "_Found", func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Keep the weights of a call. Return what the network computes itself, or with taps what they make of it."""
         result = None if self._taps else func(*args, **kwargs)
-        layer, name = self._begin()
-        wanted = self._wanted_layers is None or layer in self._wanted_layers
-        if not wanted and not self._taps:
-            return result
+        name = self._name_of_module()
         try:
             block, other_keys, restore = found(*args, **kwargs)
+            layer, chosen = self._begin(name, len(block.numbers))
             block = block._replace(layer=layer)
-            chosen = self._heads(len(block.numbers)) if wanted else []
             if self._taps:
                 keep = _Keep(chosen)
                 output = meet(block, [*self._taps, keep], weigh)
                 result = restore(output, keep.kept)
+                kept = None if keep.kept is None else keep.kept[:, :, self._queries]
             else:
                 keep = _Keep(range(len(chosen)))
-                with torch.no_grad():
-                    meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
-            if keep.kept is not None:
-                weights = keep.kept[:, :, self._queries] if self._taps else keep.kept
-                shown = block.allowed()
-                allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
-                self._keep(layer, name, chosen, weights, allowed, block.query.shape[2], other_keys)
+                if chosen:
+                    with torch.no_grad():
+                        meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
+                kept = keep.kept
+            shape = (*block.query.shape[:3], block.key.shape[2])
+            shown = block.allowed()
+            allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
+            allowed = np.broadcast_to(allowed, (shape[0], *shape[2:]))
+            self._keep(name, shape, chosen, kept, allowed, bool(_later(allowed.any(axis=0))), other_keys)
         except Exception as error:  # the network goes on where no map can be made
             if self._taps:
                 raise
@@ -280,34 +284,38 @@ class Capture(TorchFunctionMode):
         weights = (
             weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
         )
-        layer, name = self._begin()
-        if self._wanted_layers is None or layer in self._wanted_layers:
-            chosen = self._heads(weights.shape[1])
-            self._keep(layer, name, chosen, weights[:, chosen, self._queries], None, weights.shape[2], False)
+        name = self._name_of_module()
+        _, chosen = self._begin(name, weights.shape[1])
+        kept = weights[:, chosen, self._queries] if chosen else None
+        later = bool(_later((weights != 0).any(dim=0).any(dim=0)))
+        self._keep(name, tuple(weights.shape), chosen, kept, None, later, False)
 
-    def _begin(self) -> tuple[int, str]:
-        """Return the layer and the name of the attention that runs."""
-        name = next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
-        return self._layer_of.setdefault(name, len(self._layer_of)), name
+    def _name_of_module(self) -> str:
+        return next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
 
-    def _heads(self, count: int) -> list[int]:
-        return [head for head in range(count) if self._wanted_heads is None or head in self._wanted_heads]
+    def _begin(self, name: str, count: int) -> tuple[int, list[int]]:
+        """Return the layer of a module's attention, and which of `count` heads are kept of this call."""
+        layer = self._layer_of.setdefault(name, len(self._layer_of))
+        wanted = self._layers is None or layer in self._layers
+        if not wanted or not (self._calls is None or self._count_of[name] in self._calls):
+            return layer, []
+        return layer, [head for head in range(count) if self._heads is None or head in self._heads]
 
     def _keep(
         self,
-        layer: int,
         name: str,
+        shape: tuple[int, ...],
         heads: list[int],
-        weights: Tensor,
+        weights: Tensor | None,
         allowed: Bools | None,
-        queries: int,
+        later: bool,
         other_keys: bool,
     ) -> None:
-        """Keep a call. weights: the wanted rows of its `queries`. allowed: of all rows, or of one for all."""
-        keys = weights.shape[3]
+        """Keep a call, and the wanted rows of some heads. later: a query may see keys after it."""
+        texts, of_all, queries, keys = shape
         parts = name.split(".")
         before = next((call for call in reversed(self.calls) if call.name == name), None)
-        grows = before is not None and before.weights.shape[3] + queries == keys
+        grows = before is not None and before.shape[3] + queries == keys
         if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
             kind = "cross"
         elif any(part.startswith("encoder") for part in parts):
@@ -315,14 +323,16 @@ class Capture(TorchFunctionMode):
         elif any(part.startswith("decoder") for part in parts):
             kind = "decoder"
         else:
-            first = range(keys - queries, keys)[self._queries].start
-            later = weights.triu(first + 1)
-            kind = "encoder" if bool(later.any()) else "decoder"
-        rows = range(queries) if kind == "cross" else range(keys - queries, keys)
-        found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
-        if allowed is not None:
-            allowed = np.broadcast_to(allowed, (len(found), queries, keys))[:, self._queries]
-        self.calls.append(Call(name, layer, self._count_of[name], kind, heads, rows[self._queries], found, allowed))
+            kind = "encoder" if later else "decoder"
+        rows = (range(queries) if kind == "cross" else range(keys - queries, keys))[self._queries]
+        if weights is None:
+            found: Floats = np.zeros((texts, 0, len(rows), keys), np.float32)
+        else:
+            found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
+        allowed = None if allowed is None else allowed[:, self._queries]
+        layer, number = self._layer_of[name], self._count_of[name]
+        whole = texts, of_all, queries, keys
+        self.calls.append(Call(name, layer, number, kind, whole, heads, rows, found, allowed))
         self._count_of[name] += 1
 
     # --- afterwards ---------------------------------------------------------------------------------------
@@ -341,7 +351,7 @@ class Capture(TorchFunctionMode):
         parts = []
         for kind in dict.fromkeys(call.kind for call in self.calls):
             of_kind = [call for call in self.calls if call.kind == kind]
-            sizes = {(len(call.heads), *call.weights.shape[2:]) for call in of_kind}
+            sizes = {call.shape[1:] for call in of_kind}
             layers = len({call.layer for call in of_kind})
             size = "several sizes" if len(sizes) > 1 else "{} heads, {} x {}".format(*sizes.pop())
             parts.append(f"{kind}: {layers} layers, {size}")
@@ -369,7 +379,7 @@ class Capture(TorchFunctionMode):
         chosen: dict[int, list[Call]] = {}
         for one in self.calls:
             wanted = (layers is None or one.layer in layers) and call in (None, one.number)
-            if one.kind == (kind or kinds[0]) and wanted:
+            if one.heads and one.kind == (kind or kinds[0]) and wanted:
                 chosen.setdefault(one.layer, []).append(one)
         if not chosen:
             raise RequestError(
@@ -552,6 +562,12 @@ def _joined(calls: list[Call]) -> Call:
         allowed[:, start:keys, :keys] = call.weights.any(axis=1) if call.allowed is None else call.allowed
         start = keys
     return replace(calls[0], kind="decoder", weights=weights, allowed=allowed)
+
+
+def _later(seen: Any) -> Any:
+    """Return whether any query sees a key after it, of bool `[query, key]`; the last query is the last key."""
+    queries, keys = seen.shape
+    return (np.triu(seen, keys - queries + 1) if isinstance(seen, np.ndarray) else seen.triu(keys - queries + 1)).any()
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

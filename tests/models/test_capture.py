@@ -279,6 +279,24 @@ def test_only_what_is_wanted_is_kept() -> None:
     assert (record.layers, record.heads, record.tokens.text) == ([1], [0, 3], list("abcde"))
 
 
+def test_shapes_alone_take_no_maps() -> None:
+    network = nn.TransformerEncoder(nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True), 2).eval()
+    x = torch.randn(1, LENGTH, WIDTH)
+    with attncli.capture(heads=[]) as seen:
+        network(x)
+        network(x)
+    assert repr(seen) == f"<4 attentions · encoder: 2 layers, {HEADS} heads, {LENGTH} x {LENGTH}>"
+    assert sum(call.weights.size for call in seen.calls) == 0
+    with pytest.raises(RequestError, match="no such attention"):
+        seen.record()
+    with attncli.capture(calls=[1]) as second:
+        network(x)
+        network(2 * x)
+    with attncli.capture() as both:
+        network(2 * x)
+    assert np.array_equal(second.record().weights, both.record().weights)
+
+
 def test_some_rows_are_those_of_the_whole() -> None:
     torch.manual_seed(0)
     module = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True).eval()
