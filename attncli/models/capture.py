@@ -115,8 +115,8 @@ def capture(
     or change each block (`attncli.models.block.Tap`).
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
-    a softmax over the keys of a product of queries and keys. Not seen: compiled networks (torch.compile), other
-    threads, and kernels of other packages.
+    a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the context. Not seen
+    are other threads, and kernels of other packages.
     """
     if isinstance(tokenizer, str):
         from attncli.models.hub import locate
@@ -168,6 +168,8 @@ class Capture(TorchFunctionMode):
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
         ]
+        self._stance = torch.compiler.set_stance("force_eager")
+        self._stance.__enter__()
         super().__enter__()
         return self
 
@@ -177,13 +179,15 @@ class Capture(TorchFunctionMode):
         self._running.clear()
         self._known.clear()
         super().__exit__(*error)
+        self._stance.__exit__(*error)
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         if not self._running:
             root = module if self._network is None else self._network
-            self._paths.update((id(one), name) for name, one in root.named_modules())
+            paths = ((one, name.replace("_orig_mod.", "")) for name, one in root.named_modules())  # of torch.compile
+            self._paths.update((id(one), name.removeprefix("_orig_mod")) for one, name in paths)
         self._running.append(module)
 
     def _leave_module(self, module: nn.Module, inputs: Any, options: Mapping[str, Any], output: Any) -> Any:
@@ -370,8 +374,8 @@ class Capture(TorchFunctionMode):
             raise RequestError(
                 f"no map could be made of {self.missed[0]}"
                 if self.missed
-                else "no attention was seen: call the network inside of the block, in this thread and not compiled; "
-                "kernels of other packages are not seen"
+                else "no attention was seen: call the network inside of the block, in this thread; kernels of "
+                "other packages are not seen"
             )
         kinds = list(dict.fromkeys(one.kind for one in self.calls))
         if kind is None and len(kinds) > 1:

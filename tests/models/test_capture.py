@@ -369,6 +369,26 @@ def test_other_threads_are_not_seen_and_run_on() -> None:
     assert len(found) == 1 and not seen.calls
 
 
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+def test_a_compiled_network_is_seen() -> None:
+    network = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True).eval()
+    compiled, x = torch.compile(network, backend="eager"), torch.randn(1, LENGTH, WIDTH)
+    with torch.no_grad():
+        compiled(x)
+        with attncli.capture() as seen:
+            assert torch.equal(compiled(x), network(x))
+    assert [call.name for call in seen.calls] == ["self_attn"] * 2
+
+
+def test_where_no_map_can_be_made_the_network_runs_on() -> None:
+    x = torch.randn(3, 1, 2, 4, 8)
+    run = torch.vmap(lambda one: F.scaled_dot_product_attention(one, one, one))
+    with attncli.capture() as seen:
+        found = run(x)
+    assert torch.equal(found, run(x))
+    assert len(seen.missed) == 1 and "\n" not in repr(seen)
+
+
 def test_captures_stand_in_each_other() -> None:
     module = nn.MultiheadAttention(WIDTH, HEADS)
     x = torch.randn(LENGTH, 1, WIDTH)
