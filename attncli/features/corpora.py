@@ -45,20 +45,16 @@ Sample = Annotated[
 Seed = Annotated[int, of_files(TEXT, "--seed", rare=True, metavar="N", min=0, help="The random draw of --sample.")]
 
 
-def state(*names: str, rare: bool = False) -> Option:
-    """Return the option of the folder with the sums; names: its names besides --state."""
-    text = "Keep sums in DIR, or at its address; resume from there."
-    return of_files(OUTPUT, "--state", *names, rare=rare, metavar="DIR", help=text)
-
-
-def shard_mb(usual: str) -> Option:
-    """Return the option of the size of a shard; usual: its size otherwise."""
-    text = "Text of a shard, in MB."
-    return of_files(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help=text, show_default=usual)
-
-
-State = Annotated[str | None, state("--resume")]
-ShardMb = Annotated[float | None, shard_mb("1")]
+State = Annotated[
+    str | None,
+    of_files(
+        OUTPUT, "--state", "--resume", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."
+    ),
+]
+ShardMb = Annotated[
+    float | None,
+    of_files(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help="Text of a shard, in MB.", show_default="1"),
+]
 Workers = Annotated[
     int | None,
     of_files(MODEL, "--workers", rare=True, metavar="N", min=1, help="Count in N processes.", show_default="this one"),
