@@ -10,7 +10,6 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
-import pyarrow
 from hostile.case import Case
 from hostile.documents import places, put
 from hostile.members import archive_of, arrays, raw_members, zipped
@@ -70,9 +69,7 @@ def damaged(name: str, content: bytes, random: Random) -> bytes:
         "safetensors": of_safetensors,
         "gguf": of_gguf,
         "gz": lambda inner, random: gzip.compress(of_lines(gzip.decompress(inner), random)),
-        "zst": lambda inner, random: zstd(
-            of_lines(pyarrow.input_stream(pyarrow.py_buffer(inner), "zstd").read(), random)
-        ),
+        "zst": lambda inner, random: zstd(of_lines(unzstd(inner), random)),
         "txt": of_lines,
         "jsonl": of_lines,
         "conllu": of_lines,
@@ -82,10 +79,14 @@ def damaged(name: str, content: bytes, random: Random) -> bytes:
 
 
 def unzstd(content: bytes) -> bytes:
+    import pyarrow  # after the settings that keep it from starting a thread
+
     return pyarrow.input_stream(pyarrow.py_buffer(content), "zstd").read()
 
 
 def zstd(content: bytes) -> bytes:
+    import pyarrow
+
     sink = pyarrow.BufferOutputStream()
     with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
