@@ -449,13 +449,16 @@ def _from_arrays(about: dict[str, Any], arrays: dict[str, Any]) -> Statistics:
         if set(clusters) != set(range(len(set(clusters)))):
             raise ValueError("clusters are not numbered from 0 on")
         distances = Distances(doubles("divergence", every, every), doubles("embedding", every, 2), clusters)
+    figures = doubles("figures", layers, heads, len(FIGURES))
+    if (figures[..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
+        raise ValueError("a head gives more than all of its weight")
     return Statistics(
         model=ModelInfo(**about["model"]),
         mask=about["mask"],
         texts=about["texts"],
         tokens=about["tokens"],
         entropy_limit=np.broadcast_to(doubles("entropy_limit", *([layers] if isinstance(limit, list) else [])), layers),
-        figures=doubles("figures", layers, heads, len(FIGURES)),
+        figures=figures,
         spread=doubles("spread", layers, heads, len(FIGURES)),
         partial=about["partial"],
         measure=about.get("measure", "weight"),
