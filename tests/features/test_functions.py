@@ -39,7 +39,9 @@ def test_help_is_for_people(name):
         ("generate", ["The cat sat on"], {"max_tokens": 2}),
     ],
 )
-def test_a_function_gives_the_document_of_the_command(attncli, name, words, options):
+def test_a_function_gives_the_document_of_the_command(attncli, name, words, options, request):
+    if name == "generate":
+        request.getfixturevalue("smollm2_file")
     given = [f"--{option.replace('_', '-')}{'' if value is True else f'={value}'}" for option, value in options.items()]
     expected = json.loads(attncli(name, *words, *given, "--json").out)
     assert json.loads(json.dumps(FUNCTIONS[name](*words, **options).document())) == expected
