@@ -160,7 +160,9 @@ class Folder:
                 return None
         try:
             arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
-            stated, about = parse_json(str(arrays.pop("about")))
+            stated, seal, about = parse_json(str(arrays.pop("about")))
+            if seal != _seal(about, arrays):
+                raise ValueError("its numbers are not those that were written")
             if stated == shard:
                 return work.loaded(about, arrays)
         except Exception as error:
@@ -170,7 +172,7 @@ class Folder:
     def write(self, shard: str, work: Work[Total], total: Total) -> None:
         about, arrays = work.saved(total)
         content = io.BytesIO()
-        made: dict[str, Any] = {"about": np.array(json.dumps([shard, about])), **arrays}
+        made: dict[str, Any] = {"about": np.array(json.dumps([shard, _seal(about, arrays), about])), **arrays}
         np.savez(content, **made)
         path = self._path(shard)
         with convert_errors("can't write", path):
@@ -187,3 +189,12 @@ class Folder:
 
     def _path(self, shard: str) -> str:
         return f"{self.name.rstrip('/')}/{shard}"
+
+
+def _seal(about: dict[str, Any], arrays: Arrays) -> str:
+    """Return the SHA-256 of sums, by which a damaged file is told."""
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()

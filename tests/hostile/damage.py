@@ -13,7 +13,7 @@ import numpy as np
 from hostile.case import Case
 from hostile.documents import places, put
 from hostile.members import archive_of, arrays, raw_members, zipped
-from hostile.place import Place, words
+from hostile.place import KEPT, KEPT_BY, Place, words
 
 RECORD = ("run --from {} --json", "run --from {} -l 0 -H 1", "stats --from {} --json", "flow --from {} --json",
     "find cat sat --from {} --json", "run --from {} -o a.npz", "view --from {} -o a.html")  # fmt: skip
@@ -55,6 +55,13 @@ def make(seed: int, number: int, place: Place) -> Case:
         folder, _, file = name.partition("/")
         files = {f"broken/{file}": damaged(file, place.original(name), random)}
         return Case(tuple(words(random.choice(MODEL))), files, {"broken": folder}, note=f"of {name}")
+    if random.random() < 0.1:  # sums of a corpus that an earlier run kept, damaged or under the name of others
+        files = sorted(path.name for path in (place.folder / KEPT).iterdir())
+        file, other = random.choice(files), random.choice(files)
+        content = damaged(file, place.original(f"{KEPT}/{file}"), random)
+        content = place.original(f"{KEPT}/{other}") if random.random() < 0.3 else content
+        line = f"{KEPT_BY.replace(KEPT, 'broken')} --json"
+        return Case(tuple(words(line)), {f"broken/{file}": content}, {"broken": KEPT}, note=f"of {KEPT}/{file}")
     name = random.choice(list(READ_BY))
     target = f"bad{name[name.index('.') :]}"
     line = random.choice(READ_BY[name]).format(target)
