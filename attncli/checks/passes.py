@@ -1,4 +1,4 @@
-"""What `compare` needs of both programs: the rows in which transformers gives NaN, one layer's attention in torch."""
+"""Find the rows in which transformers gives NaN, and compute one layer's attention in torch, for `compare`."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
 from attncli.base.errors import RequestError
+from attncli.base.files import write_whole
 from attncli.base.printable import first_line
 from attncli.base.untrusted import parse_json, read_regular
 from attncli.corpus.texts import Place
@@ -183,9 +184,7 @@ class Folder:
             else:
                 target = local_path(path)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                part = target.with_suffix(".part")
-                part.write_bytes(content.getvalue())
-                part.replace(target)
+                write_whole(target, lambda temporary: temporary.write_bytes(content.getvalue()))
 
     def _path(self, shard: str) -> str:
         return f"{self.name.rstrip('/')}/{shard}"

@@ -91,7 +91,8 @@ class Capture(Feature):
             code = _run(self.program, self.module)
         name = Path(self.program[0]).name
         if maps:
-            layers = None if self.layer is None else select(self.layer, len({one.layer for one in seen.calls}), "layer")
+            count = len({one.layer for one in seen.calls})
+            layers = None if self.layer is None or count == 0 else select(self.layer, count, "layer")
             records = seen.records(self.which, layers=layers, call=self.call)
             yield self._of_records(name, [record.select(layers, self.head) for record in records])
         else:

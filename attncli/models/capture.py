@@ -4,7 +4,7 @@
         network(x)
     seen.record().weights
 
-A mode of torch is told of every call of torch in the block, whoever's code makes it. No module is changed:
+A mode of torch sees every call of torch in the block, also those in other people's code. No module is changed:
 
     F.scaled_dot_product_attention    queries, keys, values and mask are its arguments
     F.multi_head_attention_forward    its projections are computed again beside it
@@ -36,7 +36,7 @@ from attncli.models.block import Block, Tap, meet
 from attncli.models.transformers_place import block_of
 from attncli.models.weighing import weigh
 from attncli.record import AttentionRecord
-from attncli.record.making import as_tokens, record_of
+from attncli.record.making import as_tokens, joined_steps, record_of
 from attncli.record.parts import ModelInfo
 from attncli.text.tokens import Tokens
 
@@ -127,7 +127,7 @@ def capture(
 
 
 class Capture(TorchFunctionMode):
-    """What `capture` has seen, and the mode that sees it.
+    """The mode that sees calls, and afterwards holds what it has seen.
 
     calls: every attention that ran, in order. missed: those of which no map could be made, and why.
     """
@@ -197,13 +197,16 @@ class Capture(TorchFunctionMode):
         """
         if threading.get_ident() != self._thread or module not in self._running:
             return None
-        while self._running.pop() is not module:  # modules that raised, and whose caller went on
-            pass
-        outermost = isinstance(module, _FUSED) and not any(isinstance(one, _FUSED) for one in self._running)
-        if not outermost or output is None or module.training or self._taps:
-            return None
-        with torch._C.DisableTorchFunction():
-            return module.forward(*inputs, **options)
+        while self._running[-1] is not module:  # modules that raised, and whose caller went on
+            self._running.pop()
+        try:
+            outermost = [one for one in self._running if isinstance(one, _FUSED)] == [module]
+            if not outermost or output is None or module.training or self._taps:
+                return None
+            with torch._C.DisableTorchFunction():
+                return module.forward(*inputs, **options)
+        finally:
+            self._running.pop()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -218,7 +221,9 @@ class Capture(TorchFunctionMode):
             if func is F.embedding and args[0].dim() in (1, 2):
                 inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
                 self._lookups.append((torch.atleast_2d(args[0].detach()), id(args[1]), inside))
-            self._follow(getattr(func, "__name__", ""), args, kwargs, result)
+            name = getattr(func, "__name__", "")
+            if name in _PRODUCTS or self._known:
+                self._follow(name, args, kwargs, result)
         return result
 
     def _meet(self, found: "_Found", func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -333,7 +338,7 @@ class Capture(TorchFunctionMode):
             found: Floats = np.zeros((texts, 0, len(rows), keys), np.float32)
         else:
             found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
-        allowed = None if allowed is None else allowed[:, self._queries]
+        allowed = None if allowed is None or weights is None else allowed[:, self._queries]
         layer, number = self._layer_of[name], self._count_of[name]
         whole = texts, of_all, queries, keys
         self.calls.append(Call(name, layer, number, kind, whole, heads, rows, found, allowed))
@@ -555,17 +560,12 @@ def _joined(calls: list[Call]) -> Call:
     for call in calls:
         queries, keys = call.weights.shape[2:]
         if keys != past + queries or call.weights.shape[:2] != calls[0].weights.shape[:2]:
-            raise RequestError(f"{calls[0].name} ran {len(calls)} times: choose one, as in record(call=0)")
+            raise RequestError(f"{calls[0].name} ran {len(calls)} times: choose one, as call=0 or --call 0")
         past = keys
-    weights = np.zeros((*calls[0].weights.shape[:2], past, past), calls[0].weights.dtype)
-    allowed = np.zeros((len(weights), past, past), bool)
-    start = 0
-    for call in calls:
-        queries, keys = call.weights.shape[2:]
-        weights[:, :, start:keys, :keys] = call.weights
-        allowed[:, start:keys, :keys] = call.weights.any(axis=1) if call.allowed is None else call.allowed
-        start = keys
-    return replace(calls[0], kind="decoder", weights=weights, allowed=allowed)
+    seen = [np.any(call.weights, axis=1) if call.allowed is None else call.allowed for call in calls]
+    [weights] = joined_steps([[call.weights] for call in calls])
+    [allowed] = joined_steps([[np.expand_dims(one, 1)] for one in seen])
+    return replace(calls[0], kind="decoder", weights=weights, allowed=allowed[:, 0])
 
 
 def _later(seen: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Going through a corpus: the sums of all shards in their order, whoever counts them, and after an interruption."""
+"""A corpus has the sums of all shards in their order: with every engine, and after an interruption."""
 
 import json
 import os

@@ -118,7 +118,7 @@ def test_a_line_that_is_too_long_is_never_held(options):
 
 
 def test_nothing_is_read_after_the_last_text_asked_for(monkeypatch):
-    reader, writer = os.pipe()  # whoever reads on waits for ever
+    reader, writer = os.pipe()  # reading on would wait for ever
     os.write(writer, b"one\ntwo\n")
     monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
     assert texts("-", limit=2) == ["one", "two"]

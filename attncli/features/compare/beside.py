@@ -104,7 +104,7 @@ class Peers(ABC):
 
     @property
     def in_float32(self) -> Any:
-        """The same with the other program in float32, with the same rounded weights."""
+        """These peers with the other program in float32, whose weights are rounded as here."""
         beside = copy(self)
         beside.reference, beside.known = self.reference.in_float32, {}
         return beside
