@@ -85,16 +85,19 @@ def show_bar(total: int | None, what: str) -> Iterator[Advance]:
     """Show a bar once the work takes PATIENCE seconds; the words and the time alone where no total is known."""
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=what, delay=PATIENCE, miniters=0, leave=False, dynamic_ncols=True) as bar:
+    try:
+        with tqdm(total=total, desc=what, delay=PATIENCE, miniters=0, leave=False, dynamic_ncols=True) as bar:
 
-        def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
-            bar.total = of or bar.total
-            bar.bar_format = None if bar.total else "{desc} [{elapsed}]"
-            if text is not None:
-                bar.set_description_str(text, refresh=False)
-            bar.update(steps)
+            def advance(steps: int = 1, of: int | None = None, text: str | None = None) -> None:
+                bar.total = of or bar.total
+                bar.bar_format = None if bar.total else "{desc} [{elapsed}]"
+                if text is not None:
+                    bar.set_description_str(text, refresh=False)
+                bar.update(steps)
 
-        yield advance
+            yield advance
+    finally:  # tqdm leaves its last return to the first column in the buffer; stdout would be written before it
+        sys.stderr.flush()
 
 
 HINT_LINES = 3  # at most
