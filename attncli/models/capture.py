@@ -19,7 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,9 +32,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
-from attncli.models.block import Block, Tap, meet
+from attncli.models.block import Block, Tap, meet, select_numbers
+from attncli.models.devices import STORAGE
 from attncli.models.transformers_place import block_of
-from attncli.models.weighing import weigh
+from attncli.models.weighing import map_dtype, weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, joined_steps, record_of
 from attncli.record.parts import ModelInfo
@@ -82,15 +83,28 @@ class Call:
 class _Keep(Tap):
     """Keeps the weights of some heads of a block. kept: `[text, head, query, key]`."""
 
+    kept: Tensor
+
     def __init__(self, heads: Sequence[int]) -> None:
         self.heads = heads
-        self.kept: Tensor | None = None
+
+    def begin(self, block: Block) -> Block:
+        like = block.query.new_empty(0, dtype=map_dtype(block.query))
+        self.kept = STORAGE.empty((len(block.query), len(self.heads), block.query.shape[2], block.key.shape[2]), like)
+        return block
 
     def places(self, block: Block) -> Sequence[int]:
         return self.heads
 
+    def room(self, part: Block) -> Tensor | None:
+        """Lend the memory where all weights are computed at once, and nothing needs gradients."""
+        whole = self.kept.shape == (*part.query.shape[:3], part.key.shape[2])
+        return self.kept if whole and not torch.is_grad_enabled() else None
+
     def weights(self, part: Block, weights: Tensor) -> None:
-        self.kept = weights.detach().clone()
+        if weights is not self.kept:
+            ours, where = select_numbers(part, self.heads)
+            self.kept[:, where, part.queries, part.keys] = weights[:, ours].detach().to(self.kept.dtype)
 
 
 def capture(
@@ -215,7 +229,7 @@ class Capture(TorchFunctionMode):
         if self._network is not None and self._network not in self._running:
             return func(*args, **kwargs)
         if func in _BLOCKS:
-            return self._meet(_BLOCKS[func], func, args, kwargs)
+            return self._meet(func, args, kwargs)
         result = func(*args, **kwargs)
         if isinstance(result, Tensor) and not result.is_nested:
             if func is F.embedding and args[0].dim() in (1, 2):
@@ -226,30 +240,31 @@ class Capture(TorchFunctionMode):
                 self._follow(name, args, kwargs, result)
         return result
 
-    def _meet(self, found: "_Found", func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _meet(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Keep the weights of a call. Return what the network computes itself, or with taps what they make of it."""
         result = None if self._taps else func(*args, **kwargs)
         name = self._name_of_module()
         try:
-            block, other_keys, restore = found(*args, **kwargs)
-            layer, chosen = self._begin(name, len(block.numbers))
-            block = block._replace(layer=layer)
+            found = _BLOCKS[func](*args, **kwargs)
+            layer, chosen = self._begin(name, len(found.block.numbers))
+            block = found.block._replace(layer=layer)
+            kept = None
             if self._taps:
-                keep = _Keep(chosen)
+                keep = _Keep(range(len(block.numbers)) if found.returns_weights else chosen)
                 output = meet(block, [*self._taps, keep], weigh)
-                result = restore(output, keep.kept)
-                kept = None if keep.kept is None else keep.kept[:, :, self._queries]
-            else:
+                result = found.result(output, keep.kept)
+                kept = keep.kept[:, chosen if found.returns_weights else slice(None), self._queries]
+            elif chosen:
                 keep = _Keep(range(len(chosen)))
-                if chosen:
-                    with torch.no_grad():
-                        meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
+                with torch.no_grad():
+                    meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
                 kept = keep.kept
             shape = (*block.query.shape[:3], block.key.shape[2])
-            shown = block.allowed()
-            allowed: Bools = np.ones((1, 1, 1), bool) if shown is None else np.any(as_numpy(shown), axis=1)
-            allowed = np.broadcast_to(allowed, (shape[0], *shape[2:]))
-            self._keep(name, shape, chosen, kept, allowed, bool(_later(allowed.any(axis=0))), other_keys)
+            mask = block.allowed()
+            mask = block.query.new_ones(1, 1, 1, dtype=torch.bool) if mask is None else mask.any(dim=1)
+            later = shape[2] > 1 if mask.numel() == 1 else bool(_later(mask.any(dim=0).expand(shape[2:])))
+            allowed = None if kept is None else as_numpy(mask.expand(shape[0], *shape[2:])[:, self._queries])
+            self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
         except Exception as error:  # the network goes on where no map can be made
             if self._taps:
                 raise
@@ -338,7 +353,6 @@ class Capture(TorchFunctionMode):
             found: Floats = np.zeros((texts, 0, len(rows), keys), np.float32)
         else:
             found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
-        allowed = None if allowed is None or weights is None else allowed[:, self._queries]
         layer, number = self._layer_of[name], self._count_of[name]
         whole = texts, of_all, queries, keys
         self.calls.append(Call(name, layer, number, kind, whole, heads, rows, found, allowed))
@@ -466,9 +480,16 @@ class Capture(TorchFunctionMode):
         return as_tokens([str(place) for place in range(count)], "tokens")
 
 
-# A block, whether its keys are of other tokens than its queries, and what makes the result of the call from the
-# outputs `[text, head, query, head_dim]` and weights of all heads.
-_Found = Callable[..., tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]]
+class _Found(NamedTuple):
+    """A call of attention. other_keys: its keys are of other tokens than its queries. returns_weights: beside outputs.
+
+    result: makes what the call returns from outputs `[text, head, query, head_dim]` and weights of all heads.
+    """
+
+    block: Block
+    other_keys: bool
+    returns_weights: bool
+    result: Callable[[Tensor, Tensor], Any]
 
 
 def _fused(
@@ -480,7 +501,7 @@ def _fused(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Tensor]]:
+) -> _Found:
     """Return the block of `F.scaled_dot_product_attention`, without dropout.
 
     A causal mask begins at the first query and key, as torch documents. Without a dimension of heads there is one head.
@@ -501,10 +522,10 @@ def _fused(
     if mask is not None:
         mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
     block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})
-    return block, False, lambda output, _: output.reshape(*lead, *output.shape[-2:])
+    return _Found(block, False, False, lambda output, _: output.reshape(*lead, *output.shape[-2:]))
 
 
-def _multi_head(*args: Any, **kwargs: Any) -> tuple[Block, bool, Callable[[Tensor, Tensor | None], Any]]:
+def _multi_head(*args: Any, **kwargs: Any) -> _Found:
     """Return the block of `nn.MultiheadAttention`, without dropout. Its projections are computed once more."""
     given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
     given.apply_defaults()
@@ -538,18 +559,20 @@ def _multi_head(*args: Any, **kwargs: Any) -> tuple[Block, bool, Callable[[Tenso
                 one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
             added = added + F.pad(one, (0, key.shape[2] - one.shape[-1]))
 
-    def restore(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        joined = output.permute(2, 0, 1, 3).flatten(2)
-        made = F.linear(joined, a["out_proj_weight"], a["out_proj_bias"])
-        weights = weights if a["need_weights"] else None
-        if weights is not None and a["average_attn_weights"]:
-            weights = weights.mean(dim=1)
-        return (made[:, 0], None if weights is None else weights[0]) if one_text else (made, weights)
+    def result(output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        made = F.linear(output.permute(2, 0, 1, 3).flatten(2), a["out_proj_weight"], a["out_proj_bias"])
+        weights = weights.mean(dim=1) if a["average_attn_weights"] else weights
+        made, weights = (made[:, 0], weights[0]) if one_text else (made, weights)
+        return made, weights if a["need_weights"] else None
 
-    return block_of(None, query, key, value, added, None, {}), a["query"] is not a["key"], restore
+    block = block_of(None, query, key, value, added, None, {})
+    return _Found(block, a["query"] is not a["key"], a["need_weights"], result)
 
 
-_BLOCKS: dict[Any, _Found] = {F.scaled_dot_product_attention: _fused, F.multi_head_attention_forward: _multi_head}
+_BLOCKS: dict[Any, Callable[..., _Found]] = {
+    F.scaled_dot_product_attention: _fused,
+    F.multi_head_attention_forward: _multi_head,
+}
 
 
 def _joined(calls: list[Call]) -> Call:
@@ -568,10 +591,9 @@ def _joined(calls: list[Call]) -> Call:
     return replace(calls[0], kind="decoder", weights=weights, allowed=allowed[:, 0])
 
 
-def _later(seen: Any) -> Any:
+def _later(seen: Tensor) -> Tensor:
     """Return whether any query sees a key after it, of bool `[query, key]`; the last query is the last key."""
-    queries, keys = seen.shape
-    return (np.triu(seen, keys - queries + 1) if isinstance(seen, np.ndarray) else seen.triu(keys - queries + 1)).any()
+    return seen.triu(seen.shape[1] - seen.shape[0] + 1).any()
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
