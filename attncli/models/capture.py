@@ -8,6 +8,7 @@ A mode of torch sees every call of torch in the block, also those in other peopl
 
     F.scaled_dot_product_attention    queries, keys, values and mask are its arguments
     F.multi_head_attention_forward    its projections are computed again beside it
+    flex_attention                    its functions of scores and masks are asked for each cell
     softmax of a product              attention written by hand: its weights, once they multiply values
 
 The network's own kernels compute its results; weights are computed beside them, at the one place where queries meet
@@ -128,9 +129,9 @@ def capture(
     each module. The rows of slice(-1, None) take no square of all tokens, and heads=[] keeps shapes alone. taps: read
     or change each block (`attncli.models.block.Tap`).
 
-    Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, and attention written by hand whose weights are
-    a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the context. Not seen
-    are other threads, and kernels of other packages.
+    Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`, and attention written by hand
+    whose weights are a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the
+    context. Not seen are other threads, and kernels of other packages.
     """
     if isinstance(tokenizer, str):
         from attncli.models.hub import locate
@@ -569,9 +570,40 @@ def _multi_head(*args: Any, **kwargs: Any) -> _Found:
     return _Found(block, a["query"] is not a["key"], a["need_weights"], result)
 
 
+def _flex(
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: tuple[Any, ...], scale: float, *_: Any
+) -> _Found:
+    """Return the block of torch's `flex_attention`. What `score_mod` adds to a score is a term of the positions.
+
+    score_mod(score, text, head, query, key) and mask_mod(text, head, query, key), the last of block_mask, are functions
+    of numbers, which torch maps over all.
+    """
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+    from torch.nn.attention.flex_attention import _vmap_for_bhqkv, create_mask
+
+    sizes = *query.shape[:3], key.shape[2]
+    mask = create_mask(block_mask[-1], *sizes, device=str(query.device))
+    block = block_of(None, query, key, value, mask, scale, {})
+
+    def positional(part: Block) -> dict[str, Tensor]:
+        scores = part.scale * (part.query @ part.key.mT)
+        texts, queries, keys = (
+            torch.arange(some.start, some.stop, device=scores.device) for some in (part.texts, part.queries, part.keys)
+        )
+        heads = torch.tensor(part.numbers, device=scores.device)
+        with TransformGetItemToIndex():
+            return {"score_mod": _vmap_for_bhqkv(score_mod, (0,))(scores, texts, heads, queries, keys) - scores}
+
+    def result(output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return output, output.new_empty(0), output.new_empty(0)
+
+    return _Found(block._replace(positional=positional), False, False, result)
+
+
 _BLOCKS: dict[Any, Callable[..., _Found]] = {
     F.scaled_dot_product_attention: _fused,
     F.multi_head_attention_forward: _multi_head,
+    torch.ops.higher_order.flex_attention: _flex,
 }
 
 

@@ -11,6 +11,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attncli
 from attncli.base.errors import RequestError
@@ -156,6 +157,38 @@ class ByHand(nn.Module):
         weights = F.dropout(self.weights, 0.5, training=True)
         found = torch.einsum("bhqk,bhkd->bhqd", weights, v) if self.way == "einsum" else weights @ v
         return self.out(found.reshape(texts, HEADS, tokens, -1).transpose(1, 2).reshape(x.shape))
+
+
+DOCUMENTS = torch.tensor([0, 0, 0, 1, 1, 2])
+SLOPES = torch.tensor([0.5, 0.1, 2.0, 1.0])
+FLEX = {
+    "causal": (None, lambda b, h, i, j: i >= j),
+    "documents": (None, lambda b, h, i, j: DOCUMENTS[i] == DOCUMENTS[j]),
+    "of heads": (lambda s, b, h, i, j: s - SLOPES[h] * (i - j).abs(), lambda b, h, i, j: (i + b >= j) & (h != 2)),
+    "bounded": (lambda s, b, h, i, j: 2 * torch.tanh(s / 2), None),
+}
+
+
+@pytest.mark.parametrize("keys", [4, 2])
+@pytest.mark.parametrize("case", FLEX)
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_weights_of_flex_attention_give_its_outputs(case: str, keys: int) -> None:
+    score_mod, mask_mod = FLEX[case]
+    query, key, value = torch.randn(2, 4, 6, 16), torch.randn(2, keys, 6, 16), torch.randn(2, keys, 6, 16)
+    mask = None if mask_mod is None else create_block_mask(mask_mod, 2, 4, 6, 6, device="cpu")
+
+    def run() -> torch.Tensor:
+        return flex_attention(query, key, value, score_mod, mask, enable_gqa=keys == 2)
+
+    with attncli.capture() as seen:
+        output = run()
+    weights = torch.from_numpy(seen.calls[0].weights)
+    torch.testing.assert_close(weights @ value.repeat_interleave(4 // keys, 1), output)
+    with attncli.capture(heads=[1, 3], queries=slice(-2, None)) as some:
+        run()
+    torch.testing.assert_close(torch.from_numpy(some.calls[0].weights), weights[:, [1, 3], -2:])
+    with attncli.capture(taps=[Gates({(0, 0): 0.0})]):
+        torch.testing.assert_close(run(), output.index_fill(1, torch.tensor(0), 0))
 
 
 @pytest.mark.parametrize("way", ["@", "bmm", "einsum", "in place"])
