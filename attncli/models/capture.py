@@ -33,7 +33,7 @@ from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet
-from attncli.models.transformers_place import block_of
+from attncli.models.calls import block_of
 from attncli.models.weighing import weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, joined_steps, record_of

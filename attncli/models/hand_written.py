@@ -169,21 +169,21 @@ def _product(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Produ
     if len(tensors) != 2 or min(one.dim() for one in tensors) < 2:
         return None
     if name != "einsum":
-        return Product(*tensors)
+        return Product(tensors[0], tensors[1])
     equation = str(args[0]).replace(" ", "")
     if "->" not in equation or "." in equation:
         return None
-    left, right, out = equation.replace("->", ",").split(",")
-    both = [letter for letter in left if letter in right]
-    rows, columns = ([letter for letter in one if letter not in both] for one in (left, right))
+    first, second, out = equation.replace("->", ",").split(",")
+    both = [letter for letter in first if letter in second]
+    rows, columns = ([letter for letter in one if letter not in both] for one in (first, second))
     inner = [letter for letter in both if letter not in out]
     if not len(rows) == len(columns) == len(inner) == 1:
         return None
     lead = "".join(letter for letter in out if letter in both)
     made = f"{lead}{rows[0]}{columns[0]}"
     return Product(
-        torch.einsum(f"{left}->{lead}{rows[0]}{inner[0]}", tensors[0]),
-        torch.einsum(f"{right}->{lead}{inner[0]}{columns[0]}", tensors[1]),
+        torch.einsum(f"{first}->{lead}{rows[0]}{inner[0]}", tensors[0]),
+        torch.einsum(f"{second}->{lead}{inner[0]}{columns[0]}", tensors[1]),
         restore=lambda result: torch.einsum(f"{made}->{out}", result),
     )
 

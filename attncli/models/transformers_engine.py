@@ -2,12 +2,11 @@
 
 Encoder-decoders (T5, BART, Marian), mixtures of experts, and any other. The families in `families/` have attncli's
 own network in `network.py`; this file is for the rest. `transformers_network.py` loads the network, and
-`transformers_place.py` replaces its attention. A checkpoint's own code is never run. A network that does not call our
-attention function provides only the maps of its own eager attention.
+`transformers_place.py` replaces its attention. A checkpoint's own code is never run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,15 +31,12 @@ from attncli.models.transformers_network import Backend, load_network, on_text_a
 from attncli.models.transformers_outputs import Headed, find_outputs
 from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import (
-    NAME,
     AttentionModules,
-    SearchPass,
     TappedPass,
+    find_attention,
     for_all_queries,
     on_any,
     passing,
-    prepare,
-    set_attention,
 )
 from attncli.models.walk import Beginning, Ending
 from attncli.record import ModelInfo, Request
@@ -110,28 +106,16 @@ class TransformersModel(InTorch):
     # --- the model's properties -------------------------------------------------------------------------------
 
     def find_places(self) -> AttentionModules:
-        """Find the modules that call our function; if there are none, those that compute attention by hand.
-
-        Raises RequestError if the network has no attention, or can't run.
-        """
+        """Find the modules of attention. Raises RequestError if there are none, and if the network can't run."""
         read, fed = (tokens_of(pieces(self.theirs, TRIED[half])) for half in ("encoder", "decoder"))
-        prepare(self.network, self.stack("encoder"), self.stack("decoder"))
         inputs = self.inputs([read], "padding")
         if self.paired:
             inputs["decoder_input_ids"] = torch.tensor([fed.ids], device=self.device)
-        encoder = self.network.get_encoder() if self.paired else None
-        for name, by_hand in ((NAME, False), ("eager", True)):
-            trial = SearchPass()
-            set_attention(self.network, name)
-            unless_last = nullcontext() if by_hand else suppress(RequestError)
-            watching, pass_through = trial.watching(self.network), passing(trial, self.network if by_hand else None)
-            with unless_last, self.running(), torch.inference_mode(), watching, pass_through:
-                self.network(**inputs)
-            if trial.calls:
-                places = AttentionModules.of(self.network, trial, encoder, (len(read), len(fed)), by_hand)
-                if places.parts:
-                    return places
-        raise RequestError(f"{self.place.name} has no attention in transformers with one map per head")
+        with self.running():
+            places = find_attention(self.network, self.stack("encoder"), self.stack("decoder"), inputs)
+        if places is None:
+            raise RequestError(f"{self.place.name} has no attention in transformers with one map per head")
+        return places
 
     @property
     def parts(self) -> tuple[str, ...]:

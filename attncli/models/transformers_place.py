@@ -14,7 +14,7 @@ and puts `meet` in their place (`attncli.models.hand_written`).
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -193,12 +193,29 @@ class _InPlace(TorchFunctionMode):
         return product.restore(output.reshape(*product.left.shape[:-1], output.shape[-1]))
 
 
-def prepare(network: Any, encoder: Any, decoder: Any) -> None:
-    """Prepare a network once for our attention function.
+def find_attention(network: Any, encoder: Any, decoder: Any, inputs: dict[str, Tensor]) -> "AttentionModules | None":
+    """Prepare a network for our place, and find its modules: those that call a registered function, else by hand.
 
-    encoder, decoder: its halves without a head, identical for a network with one stack. Registers our attention
-    function and masks, and passes the input and output of each half to the current pass.
+    encoder, decoder: its halves without a head, identical for a network with one stack. inputs: of one text; a decoder
+    reads fewer tokens than its encoder. Returns None if no attention has one map per head.
     """
+    _prepare(network, encoder, decoder)
+    tokens = [inputs[name].shape[1] for name in ("input_ids", "decoder_input_ids") if name in inputs]
+    for name, by_hand in ((NAME, None), ("eager", network)):
+        trial = SearchPass()
+        set_attention(network, name)
+        errors = nullcontext() if by_hand else suppress(Exception)
+        with errors, torch.inference_mode(), trial.watching(network), passing(trial, by_hand):
+            network(**inputs)
+        half = None if encoder is decoder else encoder
+        places = AttentionModules.of(network, trial, half, tokens, by_hand is not None)
+        if places.parts:
+            return places
+    return None
+
+
+def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
+    """Register our attention function and masks, and pass the input and output of each half to the current pass."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _meet_theirs)
@@ -339,9 +356,9 @@ class AttentionModules:
 
     @classmethod
     def of(
-        cls, network: nn.Module, trial: SearchPass, encoder: nn.Module | None, sizes: tuple[int, int], by_hand: bool
+        cls, network: nn.Module, trial: SearchPass, encoder: nn.Module | None, tokens: Sequence[int], by_hand: bool
     ) -> "AttentionModules":
-        """Find parts and layers by a pass in which the encoder reads more tokens than the decoder: `sizes`.
+        """Find parts and layers by a pass in which the encoder reads more tokens than the decoder.
 
         A layer's number is its module's index in its stack, or the order of calls if a module is called several times.
         A network of one stack is an encoder if a token attends to later ones, else a decoder. A module whose attention
@@ -354,7 +371,7 @@ class AttentionModules:
         sinks: set[str] = set()
         shown = [None if block.mask is None else block.mask.shown for _, block, _ in trial.calls]
         only = "encoder" if any(one is None or bool(one.triu(1).any()) for one in shown) else "decoder"
-        others = {id(one) for one, block, _ in trial.calls if not {block.run.length, block.run.keys} <= {*sizes}}
+        others = {id(one) for one, block, _ in trial.calls if not {block.run.length, block.run.keys} <= {*tokens}}
         for module, block, _ in trial.calls:
             if id(module) in others:
                 continue
@@ -363,7 +380,7 @@ class AttentionModules:
             elif id(module) in of_encoder:
                 part = "encoder"
             else:
-                part = "decoder" if block.run.keys == sizes[1] else "cross"
+                part = "decoder" if block.run.keys == tokens[-1] else "cross"
             found[part].append(module)
             blocks.setdefault(part, block)
             if block.sinks is not None:

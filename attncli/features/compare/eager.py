@@ -70,7 +70,7 @@ class Eager(Reference):
         self.device = model.device
         self.dtype = self.network.dtype
         self.layers = model.select_layers("all")
-        names, places = {id(module): name for name, module in model.network.named_modules()}, model.tapped
+        names, places = {id(module): name for name, module in model.network.named_modules()}, model.places
         own = {one: layers for one, (part, layers) in places.layers.items() if part == model.part}
         self.names = [names[one] for one in own]
         self.projections: dict[int, str] | None = None
