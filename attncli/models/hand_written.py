@@ -42,6 +42,10 @@ class Product(NamedTuple):
     added: Tensor | None = None
     restore: Callable[[Tensor], Tensor] = lambda result: result
 
+    def result(self, output: Tensor) -> Tensor:
+        """Return outputs `[text, head, row, column]` in the layout of the call's result."""
+        return self.restore(output.reshape(*self.left.shape[:-1], output.shape[-1]))
+
 
 class Scores(NamedTuple):
     """Scores of queries and keys: scale · query @ key + terms, where `exact` and not masked.

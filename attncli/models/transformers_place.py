@@ -28,7 +28,7 @@ from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
 from attncli.models.block import Block, Tap, meet
 from attncli.models.calls import block_of, no_projection
-from attncli.models.hand_written import HandWritten
+from attncli.models.hand_written import HandWritten, Product, Weights
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
 
@@ -44,7 +44,7 @@ def on_any() -> list[str]:
     return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
 
 
-_PROVEN = 1e-2  # tolerance of the sum of the heads' parts against the output of W_O, in half precision
+_PROVEN = 1e-2  # tolerance of what is found in a network, also in half precision
 NAME = "attncli"  # the name under which transformers registers our function
 _PARTS = ("encoder", "decoder", "cross")
 
@@ -181,16 +181,27 @@ class _InPlace(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        name, kwargs, current = getattr(func, "__name__", ""), kwargs or {}, _CURRENT.get()
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         found = self.followed.find(name, args, kwargs)
-        if found is None:
-            result = func(*args, **kwargs)
-            self.followed.follow(name, args, kwargs, result)
-            return result
-        weights, product = found
-        block = weights.block(product.right, len(current.run.texts) if isinstance(current, TappedPass) else 1)
-        output = _offer(self.running[-1], block, block.mask)
-        return product.restore(output.reshape(*product.left.shape[:-1], output.shape[-1]))
+        if found is not None and self._is_place(*found):
+            weights, product = found
+            current = _CURRENT.get()
+            block = weights.block(product.right, len(current.run.texts) if isinstance(current, TappedPass) else 1)
+            return product.result(_offer(self.running[-1], block, block.mask))
+        result = func(*args, **kwargs)
+        self.followed.follow(name, args, kwargs, result)
+        return result
+
+    def _is_place(self, weights: Weights, product: Product) -> bool:
+        """Return whether our place is here: in a search, whether it gives what the network's own product gives."""
+        current = _CURRENT.get()
+        if isinstance(current, TappedPass):
+            return id(self.running[-1]) in current.places.layers
+        try:
+            made = product.result(meet(weights.block(product.right, 1), (), weigh))
+        except RuntimeError:  # queries and keys of other shapes
+            return False
+        return torch.allclose(made, product.restore(product.left @ product.right), rtol=_PROVEN, atol=_PROVEN)
 
 
 def find_attention(network: Any, encoder: Any, decoder: Any, inputs: dict[str, Tensor]) -> "AttentionModules | None":

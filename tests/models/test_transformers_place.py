@@ -8,7 +8,7 @@ import pytest
 import torch
 from nearness import eager, same_vectors, same_weights
 from slow import slow_except
-from small_networks import make_small, sharpen, small_config
+from small_networks import BY_HAND, make_small, sharpen, small_config
 from transformers import AutoModel
 
 from attncli import load_model
@@ -24,17 +24,6 @@ SLOW = [
     "mt5", "pegasus", "mbart", "marian", "starcoder2", "granite", "cohere", "stablelm", "glm4", "exaone4", "biogpt",
     "gptj", "codegen", "ctrl",
 ]  # fmt: skip
-# Types whose own code computes attention, with more of their configuration.
-BY_HAND: dict[str, dict[str, Any]] = {
-    "falcon": {"alibi": True}, "bloom": {},
-    "gpt_neo": {"attention_types": [[["global", "local", "local"], 1]], "num_layers": 3, "window_size": 3},
-    "mpnet": {}, "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
-    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
-    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
-    "xlnet": {"d_model": 32, "n_head": 4, "n_layer": 2, "d_inner": 40},
-    "xlm": {"n_layers": 2, "n_heads": 4, "emb_dim": 32}, "openai-gpt": {}, "convbert": {}, "rembert": {},
-    "xglm": {"d_model": 32, "attention_heads": 4, "num_layers": 2},
-}  # fmt: skip
 TYPES = slow_except([*QUICK, *BY_HAND, *SLOW], [*QUICK, *list(BY_HAND)[:5]])
 LENGTH, WRITTEN = 9, 5
 
