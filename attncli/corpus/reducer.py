@@ -25,7 +25,7 @@ from attncli.corpus.sums import FIGURES, USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
-from attncli.models.engine import Engine, check_every_layer, check_model, tapped
+from attncli.models.engine import Engine, check_every_layer, check_model
 from attncli.models.model import OFTEN, Model
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
@@ -80,11 +80,11 @@ class Reducer:
         model.check(Request(mask=counting.mask, measure=counting.measure, which=self.which))
         check_every_layer(model, self.which, "stats")
         self.sums: BatchSums | _RecordSums
-        part = tapped(model, self.which)
-        device = "cpu" if part is None else part.device.type
+        part = model.of_part(self.which)
+        device = part.device.type
         self.pace = pace or Pace.on(device)
         self.cores = 1
-        if part is not None and not model.writes(Request(which=self.which)):
+        if not model.writes(Request(which=self.which)):
             self.sums = BatchSums(part, counting, self.pace.block_weights)
             self.batch_tokens = self.pace.batch_tokens
             if device == "cpu" and isinstance(model, Model):
@@ -193,13 +193,11 @@ def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
     return made
 
 
-# --- engines that give whole maps only ----------------------------------------------------------------
+# --- decoders that write to each text -----------------------------------------------------------------
 
 
 class _RecordSums:
-    """Sums the weights of batches of an engine that gives whole maps only, record by record.
-
-    A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
+    """Sums the weights of the decoder of an encoder-decoder, record by record: the tokens that it writes are counted.
 
     tokenizer: cuts windows whose maps fit into memory. which: as in a Request, except cross-attention.
     """

@@ -163,11 +163,9 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.engine import tapped
     from attncli.record.display import SINKS
 
-    part = tapped(engine, engine.to_itself(which))
-    if part is not None and part.has_sinks and measure == "weight":
+    if engine.of_part(engine.to_itself(which)).has_sinks and measure == "weight":
         notify(f"{SINKS}; figures are of what goes to tokens")
 
 

@@ -30,7 +30,7 @@ from attncli.base.progress import Progress, silent
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import check_one, chosen_layers, notify, open_part, read_inputs
+from attncli.features.inputs import check_one, chosen_layers, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -115,7 +115,7 @@ class MaskEffect:
     forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
     """
 
-    moved: float | None
+    moved: float
     forbidden: float
 
 
@@ -123,14 +123,13 @@ class MaskEffect:
 class Masked:
     """The results of one text under every mask.
 
-    records: by mask, without one first, if there is one. effects: by mask and (layer, head). missing: the masks that
-    are not among the records, and why. windows: reach of the layers, if some have a window.
+    records: by mask, without one first. effects: by mask and (layer, head). windows: reach of the layers, if some have
+    a window.
     """
 
     records: dict[str, AttentionRecord]
     effects: dict[str, dict[tuple[int, int], MaskEffect]]
     laws: list["Law"]
-    missing: dict[str, str]
     windows: "Windows | None" = None
 
     @property
@@ -153,7 +152,7 @@ class Masked:
     def most_moved(self) -> tuple[int, int]:
         """The head whose weight the first mask, which is the causal one, moves most."""
         first = next(iter(self.effects.values()))
-        return max(first, key=lambda head: first[head].moved or 0.0)
+        return max(first, key=lambda head: first[head].moved)
 
     def document(self) -> dict[str, Any]:
         """Return a text's entry in what --json prints."""
@@ -172,8 +171,6 @@ class Masked:
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
     """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
 
-    A decoder has one map, under the mask that is built into it; `missing` has the masks that the engine can't apply.
-
     Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
     for cross-attention; and for a target, or [PAD], that has no effect.
     """
@@ -189,28 +186,24 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
         raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
     tokens = engine.tokenizer.encode(one.text, one.pair)
     padded = tokens if writes else engine.tokenizer.pad_some(tokens, request.pad_to)
-    reasons = {name: engine.why_not(name, kind) for name in (UNMASKED, *HIDING)}
-    missing: dict[str, str] = {name: why for name, why in reasons.items() if why is not None}
-    names = [name for name in (UNMASKED, *HIDING) if name not in missing]
-    [padded] = engine.fitting([[padded]], request, copies=len(names) - 1)
+    [padded] = engine.fitting([[padded]], request, copies=len(HIDING))
     records: dict[str, AttentionRecord] = {}
-    for name in names:
+    for name in (UNMASKED, *HIDING):
         [record] = engine.attend_tokens([padded], replace(request, mask=name))
         real = torch.tensor([[not padding for padding in record.tokens.padding]])
         meant = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()  # whatever the engine makes of the name
         records[name] = replace(record, masks=record.masks & meant)
-    unmasked = records.get(UNMASKED)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
-        name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
+        name: mask_effects(records[name], records[UNMASKED]) for name in HIDING
     }
     if writes:
         why = "the laws are of what reads a text"
-        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in laws_for(engine)], missing)
+        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in laws_for(engine)])
     laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
-    return Masked(records, effects, [*laws, *([windows.law] if windows else [])], missing, windows)
+    return Masked(records, effects, [*laws, *([windows.law] if windows else [])], windows)
 
 
-def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:
+def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tuple[int, int], MaskEffect]:
     """Return the effect of the masks of `masked` on each head, by (layer, head). Both records have the same tokens.
 
     From the second layer on the head's input differs as well, because the layers below were masked too.
@@ -222,10 +215,8 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> d
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
         for head in masked.heads_of(layer):
             weights = masked.map(layer, head)
-            moved = None
-            if unmasked is not None:
-                distances = total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries]
-                moved = float(distances.mean()) if len(distances) else 0.0
+            distances = total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries]
+            moved = float(distances.mean()) if len(distances) else 0.0
             effects[layer, head] = MaskEffect(moved, forbidden=float(weights[hidden].sum(dtype=np.float64)))
     return effects
 
@@ -631,12 +622,6 @@ def _law_of_windows(model: "Model", found: Sequence[Reach], states: "Sequence[Te
 
 def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: bool) -> Report:
     """Report the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
-    reasons: dict[str, dict[str, None]] = {}
-    for text in found:
-        for name, why in text.missing.items():
-            reasons.setdefault(why, {})[CAPTIONS[name]] = None
-    for why, names in reasons.items():
-        notify(f"not shown, {', '.join(names)}: {why}")
     some = next(iter(found[0].records.values()))
     one = [*some.unusual, record_size(some)] if len(found) == 1 else [f"{len(found)} texts"]
     parts: list[Part] = []
@@ -696,7 +681,7 @@ def _effects(found: Masked) -> list[Part]:
     rows = []
     for layer, head in found.heads:
         effects = [by_head[layer, head] for by_head in found.effects.values()]
-        cells = [("-" if one.moved is None else f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
+        cells = [(f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
         rows.append([f"{layer}.{head}", *(cell for both in cells for cell in both)])
     legend = (
         "moved: the share of a query's weight that the mask sends elsewhere (total variation to the unmasked row), "
@@ -758,11 +743,10 @@ model | model
 texts | [object] | | one per text, in order
 texts.tokens | [str] | `[token]` | with the appended [PAD]
 texts.heads | [head] | | the effect of the masks on each head, compared with no mask
-texts.heads.causal | object? | | the causal mask; missing for an encoder that transformers runs
-texts.heads.causal.moved | float or null | share of the weight | weight that moves: total variation distance, mean
-    over queries; null for a decoder, which has no maps without this mask
+texts.heads.causal | object | | the causal mask
+texts.heads.causal.moved | float | share of the weight | weight that moves: total variation distance, mean over queries
 texts.heads.causal.forbidden | float | | sum of all weights that the mask forbids: 0 if it works
-texts.heads.padding | object? | | the padding mask; missing for a decoder
+texts.heads.padding | object | | the padding mask
 texts.heads.padding.moved | float | share of the weight
 texts.heads.padding.forbidden | float
 texts.window | object? | | for networks with a window in some layers

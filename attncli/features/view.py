@@ -155,8 +155,4 @@ def _advice(source: Source, record: AttentionRecord) -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.engine import tapped
-
-    if record.measure != "weight":
-        return advice.NORMS
-    return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
+    return advice.VIEW if record.measure == "weight" else advice.NORMS

@@ -305,7 +305,7 @@ def constant_parts(model: InTorch) -> Iterator[None]:
         parts: list[nn.Module] = [model.network.layer(number).feed_forward for number in range(model.layers)]
     else:
         assert isinstance(model, TransformersModel)
-        after_heads = set(map(id, model.tapped.projections.values()))
+        after_heads = set(map(id, model.places.projections.values()))
         modules: Iterator[nn.Module] = model.network.modules()
         with_matrix = (one for one in modules if any(part.dim() > 1 for part in one.parameters(recurse=False)))
         parts = [one for one in with_matrix if id(one) not in after_heads]
