@@ -1,4 +1,4 @@
-"""Chat templates: the prompt of transformers, and one line for a template that fails, hangs or grows."""
+"""Chat templates: the prompt of transformers, and one line for a template that fails."""
 
 import json
 
@@ -36,17 +36,12 @@ def test_the_prompt_is_the_one_of_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        ("{{ ('x ' * 5000000) | wordwrap(1) }}", "takes more than 1 seconds"),
-        ("{{ 10 ** (10 ** 10) }}", "takes more than 1 seconds"),
-        ("{{ 'x' * 10 ** 12 }}", "needs more than 1.1 GB"),
         ("{{ 'x' * 10 ** 7 }}", "writes more than 1,048,576 characters"),
         ("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion"),
         ("{% set ns = namespace(__class__=1) %}", "underscore"),
     ],
-    ids=range(6),
 )
-def test_a_template_that_hangs_or_grows_is_one_line(template, why, tmp_path, monkeypatch):
-    monkeypatch.setattr(chat, "_LONGEST_WORK", 1)
+def test_a_template_that_fails_is_one_line(template, why, tmp_path):
     with pytest.raises(RequestError, match=f"^the chat template in .* fails: .*{why}") as caught:
         applied(tmp_path, template)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
