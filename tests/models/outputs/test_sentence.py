@@ -199,7 +199,7 @@ def test_a_dense_whose_tensors_are_of_another_shape(folder):
         ("sentence_bert_config.json", [], "not a JSON object"),
         ("sentence_bert_config.json", {"do_lower_case": 1}, "not true or false"),
         ("config_sentence_transformers.json", {"default_prompt_name": "x", "prompts": {}}, "have no 'x'"),
-        ("config_sentence_transformers.json", {"default_prompt_name": "x", "prompts": {"x": 1}}, "not text"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "x", "prompts": {"x": 1}}, "have no 'x'"),
     ],
 )
 def test_settings_beside_the_modules_that_cannot_be(name, settings, why, folder):
