@@ -205,12 +205,6 @@ def test_a_value_that_there_is_not_names_those_that_there_are(minilm, call, says
         call(minilm)
 
 
-def test_the_name_that_vectors_had_still_works(minilm):
-    with pytest.warns(DeprecationWarning, match="neurons is called vectors now"):
-        record = minilm.attend(A, neurons="5.0", layers="5")
-    assert record.vectors.heads == [(5, 0)]
-
-
 # --- one line -------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.base.arrays import Array
 from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
@@ -154,25 +154,17 @@ def why_no_own_network(place: Place) -> str | None:
     return None
 
 
-def refuse_theirs(place: Place) -> RequestError:
-    """Return the error for code that needs attncli's own network when transformers runs the model."""
-    why = why_no_own_network(place)
-    if why is None:
-        return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. Use a model that attncli models lists")
-
-
 def check_own(place: Place) -> None:
     """Raises RequestError if attncli has no network for a model."""
-    if why_no_own_network(place) is not None:
-        raise refuse_theirs(place)
+    if (why := why_no_own_network(place)) is not None:
+        use = "Use a model that attncli models lists"
+        raise RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. {use}")
 
 
 # --- the engine ----------------------------------------------------------------------------------------
 
 
 _DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
-FORMER = "neurons"  # the name of `vectors` before version 0.2
 _ALL = Request()
 
 
@@ -301,17 +293,15 @@ class Engine(Walker):
         target: str | None = None,
         predict: bool = False,
         grouping: Grouping = TOKENS,
-        **former: Any,
     ) -> AttentionRecord:
         """Return the attention of one text, or of a pair of texts.
 
-        `attncli.Request` documents the other arguments. former: arguments under their names in version 0.1.
+        `attncli.Request` documents the other arguments.
 
         Raises TypeError for a value that is no text, and RequestError as `answer` and `Request` do.
         """
         check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
-        vectors = vectors if not former else _renamed("attend", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         return next(self.answer([Input(text, pair)], request))
 
@@ -330,7 +320,6 @@ class Engine(Walker):
         target: str | None = None,
         predict: bool = False,
         grouping: Grouping = TOKENS,
-        **former: Any,
     ) -> Iterator[AttentionRecord]:
         """Yield the attention of many texts in order. Arguments and errors as for `attend`.
 
@@ -339,7 +328,6 @@ class Engine(Walker):
         check_texts("texts", texts, "use attend(text) for one")
         if pairs is not None:
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
-        vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         records: Iterable[AttentionRecord] = self.answer(inputs_of(texts, pairs), request)
         if progress:
@@ -397,16 +385,14 @@ class Engine(Walker):
         for group in groups:
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
-            vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
+            vectors = 0
+            for one in texts:
+                part = self.of_part(request.which)
+                kept = part.resolve_selection(request).vectors if axes_of(request.grouping, one).apart else []
+                terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
+                vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
             check_room(units, len(layers), len(heads), _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
             yield from texts
-
-    def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
-        """Return the memory of the requested queries and keys of a text."""
-        part = self.of_part(request.which)
-        heads = part.resolve_selection(request).vectors if axes_of(request.grouping, tokens).apart else []
-        terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)
-        return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
@@ -492,15 +478,6 @@ class Engine(Walker):
 def check_model(model: object) -> None:
     """Raises TypeError unless `model` is a model, for example if it is a name."""
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
-
-
-def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
-    """Return `vectors` passed under its former name. Raises TypeError for any other name."""
-    for name in former:
-        if name != FORMER:
-            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
-    warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
-    return former[FORMER]
 
 
 # --- models that taps can observe ------------------------------------------------------------------------
