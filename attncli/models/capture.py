@@ -227,7 +227,7 @@ class Capture(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._network is not None and self._network not in self._running:
+        if self._network is not None and not any(id(one) in self._paths for one in self._running):
             return func(*args, **kwargs)
         if func in _BLOCKS:
             return self._meet(func, args, kwargs)

@@ -428,3 +428,18 @@ def test_captures_stand_in_each_other() -> None:
     with attncli.capture() as outer, attncli.capture(module) as inner:
         module(x, x, x)
     assert len(outer.calls) == len(inner.calls) == 1
+
+
+def test_parts_of_a_network_that_are_called_alone_are_its_own() -> None:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
+    config = transformers.AutoConfig.for_model("t5", **sizes, decoder_start_token_id=0)
+    network = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
+    other = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture(network) as seen:
+        network.generate(torch.randint(3, 50, (1, 6)), max_new_tokens=3, do_sample=False, eos_token_id=None)
+        other(x, x, x)
+    assert seen.record("encoder").weights.shape == (2, 4, 6, 6)  # `generate` calls the encoder, and not the network
+    assert seen.record("decoder").weights.shape == (2, 4, 3, 3)
+    assert len(seen.calls) == 2 + 3 * 2 * 2
