@@ -52,6 +52,7 @@ _CROSS = {
     "multihead_attn",
     "attn2",
 }
+_SELF = {"self_attn", "self_attention", "SelfAttention", "attn1"}
 _FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention  # have a kernel for a whole module
 
 
@@ -246,7 +247,8 @@ class Capture(TorchFunctionMode):
         result = None if self._taps else func(*args, **kwargs)
         name = self._name_of_module()
         try:
-            found = _BLOCKS[func](*args, **kwargs)
+            packed = func is F.scaled_dot_product_attention and self._running and _is_packed(self._running[-1], *args)
+            found = (_packed if packed else _BLOCKS[func])(*args, **kwargs)
             layer, chosen = self._begin(name, len(found.block.numbers))
             block = found.block._replace(layer=layer)
             kept = None
@@ -341,7 +343,7 @@ class Capture(TorchFunctionMode):
         parts = name.split(".")
         before = next((call for call in reversed(self.calls) if call.name == name), None)
         grows = before is not None and before.shape[3] + queries == keys
-        if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
+        if _CROSS & {*parts} or (not _SELF & {*parts} and (other_keys or (queries != keys and not grows))):
             kind = "cross"
         elif any(part.startswith("encoder") for part in parts):
             kind = "encoder"
@@ -524,6 +526,23 @@ def _fused(
         mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
     block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})
     return _Found(block, False, False, lambda output, _: output.reshape(*lead, *output.shape[-2:]))
+
+
+def _is_packed(module: Any, query: Tensor | None = None, *others: Any) -> bool:
+    """Return True if transformers made queries of the heads that share keys, as it does for a single token."""
+    groups = getattr(module, "num_key_value_groups", 1)
+    heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
+    return groups > 1 and query is not None and query.shape[1:3] == (heads // groups, groups)
+
+
+def _packed(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> _Found:
+    """Return the block of a single token whose heads are packed (`_is_packed`)."""
+    texts, groups, shared = query.shape[:3]
+    if attn_mask is not None and attn_mask.shape[1] > 1:
+        attn_mask = attn_mask.reshape(texts, groups * shared, 1, -1)
+    unpacked = query.reshape(texts, groups * shared, 1, -1)
+    found = _fused(unpacked, key, value, attn_mask, **{**options, "enable_gqa": True})
+    return found._replace(result=lambda output, _: output.reshape(texts, groups, shared, -1))
 
 
 def _multi_head(*args: Any, **kwargs: Any) -> _Found:
