@@ -206,10 +206,11 @@ class Capture(TorchFunctionMode):
             self._paths.update((id(one), name.removeprefix("_orig_mod")) for one, name in paths)
         self._running.append(module)
 
-    def _leave_module(self, module: nn.Module, inputs: Any, options: Mapping[str, Any], output: Any) -> Any:
+    def _leave_module(self, module: nn.Module, inputs: Any, options: Any, output: Any = None) -> Any:
         """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
 
-        The mode keeps torch from that kernel, and what it uses instead differs in the last bits.
+        The mode keeps torch from that kernel, and what it uses instead differs in the last bits. After an error torch
+        passes no options.
         """
         if threading.get_ident() != self._thread or module not in self._running:
             return None

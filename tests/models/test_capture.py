@@ -1,5 +1,6 @@
 """`attncli.capture`: the attention of networks that are not ours, against what they compute themselves."""
 
+import contextlib
 import math
 import threading
 
@@ -470,3 +471,27 @@ def test_heads_that_transformers_packs_into_queries_are_heads() -> None:
         assert np.array_equal(one.masks, other.masks)
     with attncli.capture(network, taps=[Gates({(1, 3): 1.0})]):
         assert torch.equal(network.generate(ids, **options), written)
+
+
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise ZeroDivisionError
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_module_that_raises_is_left_and_the_network_goes_on() -> None:
+    class Tries(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bad, self.good = nn.Sequential(Raises()), nn.MultiheadAttention(WIDTH, HEADS)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with contextlib.suppress(ZeroDivisionError):
+                self.bad(x)
+            return self.good(x, x, x)[0] @ F.scaled_dot_product_attention(x, x, x).mT
+
+    network, x = Tries(), torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture(network) as seen:
+        network(x)
+        network(x)
+    assert [call.name for call in seen.calls] == ["good", ""] * 2 and not seen._running
