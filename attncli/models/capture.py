@@ -20,6 +20,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +37,8 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet, select_numbers
 from attncli.models.devices import STORAGE
-from attncli.models.transformers_place import block_of
+from attncli.models.taps import transformed_lengths
+from attncli.models.transformers_place import block_of, by_head
 from attncli.models.weighing import map_dtype, weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, joined_steps, record_of
@@ -75,6 +78,7 @@ class Call:
     queries: range
     weights: Floats
     allowed: Bools | None
+    is_norm: bool = False
 
     def __repr__(self) -> str:
         texts, heads, queries, keys = self.shape
@@ -119,6 +123,7 @@ def capture(
     heads: Sequence[int] | None = None,
     queries: slice = slice(None),
     calls: Sequence[int] | None = None,
+    measure: str = "weight",
     taps: Sequence[Tap] = (),
 ) -> "Capture":
     """Return a context in which the attention of a PyTorch network is recorded as it runs.
@@ -127,8 +132,9 @@ def capture(
     tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
     the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
     layers, heads, queries, calls: what is kept, by number; layers are counted in the order in which they run, calls for
-    each module. The rows of slice(-1, None) take no square of all tokens, and heads=[] keeps shapes alone. taps: read
-    or change each block (`attncli.models.block.Tap`).
+    each module. The rows of slice(-1, None) take no square of all tokens, and heads=[] keeps shapes alone. measure:
+    "norm" keeps ‖α v W_O‖ in place of the weights α, where W_O is the module that the joined outputs go through next.
+    taps: read or change each block (`attncli.models.block.Tap`).
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`, and attention written by hand
     whose weights are a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the
@@ -139,7 +145,7 @@ def capture(
         from attncli.text.tokenizer import read_backend
 
         tokenizer = read_backend(locate(tokenizer).path)
-    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, calls, list(taps))
+    return Capture(network, tokens, key_tokens, tokenizer, layers, heads, queries, calls, measure, list(taps))
 
 
 class Capture(TorchFunctionMode):
@@ -158,6 +164,7 @@ class Capture(TorchFunctionMode):
         heads: Sequence[int] | None,
         queries: slice,
         calls: Sequence[int] | None,
+        measure: str,
         taps: list[Tap],
     ) -> None:
         super().__init__()
@@ -165,6 +172,9 @@ class Capture(TorchFunctionMode):
         self.missed: list[str] = []
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
         self._layers, self._heads, self._queries, self._calls, self._taps = layers, heads, queries, calls, taps
+        self._measure = measure
+        # With norms: a call, its block with values, and its outputs, until they meet W_O.
+        self._waiting: tuple[Call, Block, Tensor] | None = None
         # Ids `[text, token]` that embeddings looked up, the id of the table, and True in a decoder.
         self._lookups: list[tuple[Tensor, int, bool]] = []
         self._paths: dict[int, str] = {}  # of modules, by id
@@ -205,6 +215,19 @@ class Capture(TorchFunctionMode):
             paths = ((one, name.replace("_orig_mod.", "")) for name, one in root.named_modules())  # of torch.compile
             self._paths.update((id(one), name.removeprefix("_orig_mod")) for one, name in paths)
         self._running.append(module)
+        if self._waiting is not None and type(module).__name__ in ("Linear", "Conv1D") and inputs:
+            call, block, output = self._waiting
+            joined = output.transpose(1, 2).flatten(2)
+            if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].reshape(joined.shape), joined):
+                self._multiply(call, block._replace(projection=partial(by_head, module, block)))
+                self._waiting = None
+
+    def _multiply(self, call: Call, block: Block) -> None:
+        """Multiply a call's weights with ‖v W_O‖ of each key."""
+        with torch.no_grad():
+            lengths = transformed_lengths(block.only(list(call.heads)))
+        call.weights = call.weights * as_numpy(lengths)[:, :, None]
+        call.is_norm = True
 
     def _leave_module(self, module: nn.Module, inputs: Any, options: Any, output: Any = None) -> Any:
         """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
@@ -268,7 +291,13 @@ class Capture(TorchFunctionMode):
             mask = block.query.new_ones(1, 1, 1, dtype=torch.bool) if mask is None else mask.any(dim=1)
             later = shape[2] > 1 if mask.numel() == 1 else bool(_later(mask.any(dim=0).expand(shape[2:])))
             allowed = None if kept is None else as_numpy(mask.expand(shape[0], *shape[2:])[:, self._queries])
-            self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
+            call = self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
+            if self._measure == "norm" and chosen:
+                if func is F.multi_head_attention_forward:  # goes through W_O itself
+                    self._multiply(call, block)
+                else:
+                    outputs: Tensor = result[0] if isinstance(result, tuple) else result  # type: ignore[assignment]
+                    self._waiting = call, block, outputs.detach().reshape(*shape[:3], -1)
         except Exception as error:  # the network goes on where no map can be made
             if self._taps:
                 raise
@@ -284,7 +313,7 @@ class Capture(TorchFunctionMode):
         if name in _PRODUCTS:
             first, *rest = tensors[1:] if name == "baddbmm" else tensors
             if self._known.get(first) not in (None, "scores"):
-                self._keep_by_hand(first)
+                self._keep_by_hand(first, rest[0] if name != "einsum" else None, result)
             elif rest and not any(map(_is_parameter, (first, *rest))):
                 self._known[result] = "scores"
             return
@@ -300,23 +329,28 @@ class Capture(TorchFunctionMode):
         ):
             self._known[result] = known
 
-    def _keep_by_hand(self, weights: Tensor) -> None:
+    def _keep_by_hand(self, weights: Tensor, value: Tensor | None, output: Tensor) -> None:
         """Keep weights that multiply values; those of a softmax once, before dropout."""
         found = self._known[weights]
         if not found:
             return
-        weights = found.pop()
         texts = len(self._lookups[0][0]) if self._lookups else 1
-        if weights.dim() == 3 and len(weights) % texts == 0:  # heads of all texts, one after another
-            weights = weights.reshape(texts, -1, *weights.shape[1:])
-        weights = (
-            weights.reshape(-1, *weights.shape[-3:]) if weights.dim() > 3 else weights[(None,) * (4 - weights.dim())]
-        )
+
+        def heads(x: Tensor) -> Tensor:
+            """Return `[text, head, token, size]`."""
+            if x.dim() == 3 and len(x) % texts == 0:  # heads of all texts, one after another
+                return x.reshape(texts, -1, *x.shape[1:])
+            return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x[(None,) * (4 - x.dim())]
+
+        weights = heads(found.pop())
         name = self._name_of_module()
         _, chosen = self._begin(name, weights.shape[1])
         kept = weights[:, chosen, self._queries] if chosen else None
         later = bool(_later((weights != 0).any(dim=0).any(dim=0)))
-        self._keep(name, tuple(weights.shape), chosen, kept, None, later, False)
+        call = self._keep(name, tuple(weights.shape), chosen, kept, None, later, False)
+        if self._measure == "norm" and chosen and value is not None:
+            value, output = heads(value.detach()), heads(output.detach())
+            self._waiting = call, block_of(None, output, value, value, None, None, {}), output
 
     def _name_of_module(self) -> str:
         return next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
@@ -338,8 +372,8 @@ class Capture(TorchFunctionMode):
         allowed: Bools | None,
         later: bool,
         other_keys: bool,
-    ) -> None:
-        """Keep a call, and the wanted rows of some heads. later: a query may see keys after it."""
+    ) -> Call:
+        """Keep and return a call, and the wanted rows of some heads. later: a query may see keys after it."""
         texts, of_all, queries, keys = shape
         parts = name.split(".")
         before = next((call for call in reversed(self.calls) if call.name == name), None)
@@ -359,8 +393,9 @@ class Capture(TorchFunctionMode):
             found = as_numpy(weights.float() if weights.dtype.itemsize < 4 else weights)
         layer, number = self._layer_of[name], self._count_of[name]
         whole = texts, of_all, queries, keys
-        self.calls.append(Call(name, layer, number, kind, whole, heads, rows, found, allowed))
         self._count_of[name] += 1
+        self.calls.append(Call(name, layer, number, kind, whole, heads, rows, found, allowed))
+        return self.calls[-1]
 
     # --- afterwards ---------------------------------------------------------------------------------------
 
@@ -413,6 +448,12 @@ class Capture(TorchFunctionMode):
                 f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}"
             )
         joined = [_joined(calls) for calls in chosen.values()]
+        without = [one.name for one in joined if self._measure == "norm" and not one.is_norm]
+        if without:
+            raise RequestError(
+                f"norms need the output projection, and the outputs of {without[0] or 'the attention'} go through "
+                "none as they are: leave measure out"
+            )
         shapes = {one.weights.shape for one in joined}
         if len(shapes) > 1:
             sizes = "; ".join(f"layer {one.layer} {list(one.weights.shape)}" for one in joined)
@@ -427,6 +468,10 @@ class Capture(TorchFunctionMode):
         if not 0 <= text < len(found):
             raise RequestError(f"no text {text}: there are {len(found)}, from 0")
         return found[text]
+
+    def page(self, path: str | Path | None = None, kind: str | None = None, *, text: int = 0, **options: Any) -> str:
+        """Return an HTML document of one text, as `AttentionRecord.page`; of several texts: `attncli.page.page`."""
+        return self.record(kind, text=text).page(path, **options)
 
     def _record(self, calls: list[Call], text: int) -> AttentionRecord:
         weights = np.stack([call.weights[text] for call in calls])
@@ -451,6 +496,7 @@ class Capture(TorchFunctionMode):
             layers=[call.layer for call in calls],
             heads=list(calls[0].heads),
             kind=kind,
+            measure=self._measure,
             model=ModelInfo(
                 type(self._network).__name__ if self._network is not None else "network",
                 "",
@@ -587,6 +633,7 @@ def _multi_head(*args: Any, **kwargs: Any) -> _Found:
         return made, weights if a["need_weights"] else None
 
     block = block_of(None, query, key, value, added, None, {})
+    block = block._replace(projection=lambda: a["out_proj_weight"].unflatten(1, (a["num_heads"], -1)))
     return _Found(block, a["query"] is not a["key"], a["need_weights"], result)
 
 
@@ -601,18 +648,18 @@ def _flex(
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv, create_mask
 
-    sizes = *query.shape[:3], key.shape[2]
-    mask = create_mask(block_mask[-1], *sizes, device=str(query.device))
+    texts, heads, queries = query.shape[:3]
+    device = str(query.device)
+    mask = create_mask(block_mask[-1], texts, heads, queries, key.shape[2], device=device)
     block = block_of(None, query, key, value, mask, scale, {})
 
     def positional(part: Block) -> dict[str, Tensor]:
         scores = part.scale * (part.query @ part.key.mT)
-        texts, queries, keys = (
-            torch.arange(some.start, some.stop, device=scores.device) for some in (part.texts, part.queries, part.keys)
-        )
-        heads = torch.tensor(part.numbers, device=scores.device)
+        ranges = [range(part.texts.start, part.texts.stop), part.numbers]
+        ranges += [range(part.queries.start, part.queries.stop), range(part.keys.start, part.keys.stop)]
+        numbers = (torch.tensor(list(some), device=device) for some in ranges)
         with TransformGetItemToIndex():
-            return {"score_mod": _vmap_for_bhqkv(score_mod, (0,))(scores, texts, heads, queries, keys) - scores}
+            return {"score_mod": _vmap_for_bhqkv(score_mod, (0,))(scores, *numbers) - scores}
 
     def result(output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return output, output.new_empty(0), output.new_empty(0)

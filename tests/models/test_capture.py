@@ -16,6 +16,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import attncli
 from attncli.base.errors import RequestError
+from attncli.models.hub import locate
 from attncli.models.taps import Gates
 
 LENGTH, WIDTH, HEADS = 5, 32, 4
@@ -291,6 +292,39 @@ def test_a_silenced_head_adds_nothing_and_gradients_pass(fused: bool) -> None:
         expected, maps = module(x, x, x, average_attn_weights=False)
     torch.testing.assert_close(output, expected)
     np.testing.assert_allclose(seen.calls[0].weights, maps, atol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["sdpa", "eager"])
+def test_norms_of_minilm_are_those_of_its_engine(minilm, written: str) -> None:
+    """By the formula of our network, and by the module that the joined outputs go through."""
+    text = "The cat sat because it was tired."
+    network = transformers.AutoModel.from_pretrained(locate("minilm").path, attn_implementation=written)
+    expected = minilm.attend(text, measure="norm")
+    with attncli.capture(network, tokens=expected.tokens, heads=[1, 4], measure="norm") as seen:
+        network(torch.tensor([minilm.tokenizer.encode(text).ids]))
+    record = seen.record()
+    assert record.measure == "norm" and record.heads == [1, 4]
+    np.testing.assert_allclose(record.weights, expected.weights[:, [1, 4]], rtol=1e-3, atol=1e-6)
+
+
+def test_norms_of_multihead_attention() -> None:
+    module, x = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True), torch.randn(1, LENGTH, WIDTH)
+    with attncli.capture(module, measure="norm") as seen:
+        module(x, x, x)
+    _, weights = module(x, x, x, average_attn_weights=False)
+    values = F.linear(x, *(one.chunk(3)[2] for one in (module.in_proj_weight, module.in_proj_bias)))
+    by_head = zip(values[0].chunk(HEADS, 1), module.out_proj.weight.chunk(HEADS, 1), strict=True)
+    projected = [part @ columns.T for part, columns in by_head]
+    lengths = torch.stack(projected).norm(dim=-1)
+    np.testing.assert_allclose(seen.record().weights[0], (weights[0] * lengths[:, None]).detach(), atol=1e-6)
+
+
+def test_norms_without_a_projection_are_refused_in_one_line() -> None:
+    query = torch.randn(1, HEADS, LENGTH, 8)
+    with attncli.capture(measure="norm") as seen:
+        F.scaled_dot_product_attention(query, query, query)
+    with pytest.raises(RequestError, match="norms need the output projection, and the outputs of the attention go"):
+        seen.record()
 
 
 def test_nothing_is_left_after_an_error() -> None:
