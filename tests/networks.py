@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from own_networks import HEADS, WIDTH, Annotated, D2L, Fairseq, FusedGPT, Lucidrains, NanoGPT, OfAnImage, Stack
+from own_networks import D2L, HEADS, WIDTH, Annotated, Fairseq, FusedGPT, Lucidrains, NanoGPT, OfAnImage, Stack
 from torch import Tensor, nn
 
 README = Path(__file__).parents[1] / "attncli" / "models" / "README.md"
@@ -51,14 +51,15 @@ class Row(NamedTuple):
     def case(self) -> Case:
         torch.manual_seed(0)
         case = self.make()
-        case.network.eval()
-        for one in case.network.modules():
-            if isinstance(one, nn.Dropout):
-                one.p = 0.0
-            for name in ("dropout", "attention_dropout", "attn_dropout", "dropout_p", "layerdrop"):
-                if isinstance(getattr(one, name, None), float):
-                    setattr(one, name, 0.0)
+        without_dropout(case.network.eval())
         return case
+
+
+def without_dropout(network: nn.Module) -> None:
+    for one in network.modules():
+        for name in ("p",) if isinstance(one, nn.Dropout) else ("dropout", "attention_dropout", "layerdrop"):
+            if isinstance(getattr(one, name, None), float):
+                setattr(one, name, 0.0)
 
 
 ROWS: list[Row] = []
@@ -134,10 +135,7 @@ def by_eager(network: Any, inputs: dict[str, Any]) -> list[Tensor]:
     config, dtype = copy.deepcopy(network.config), next(network.parameters()).dtype
     plain = type(network)._from_config(config, attn_implementation="eager").to(dtype)
     plain.load_state_dict(network.state_dict())
-    for one, theirs in zip(plain.modules(), network.modules(), strict=True):
-        one.training = theirs.training
-        if isinstance(one, nn.Dropout):
-            one.p = theirs.p
+    without_dropout(plain.train(network.training))
     softmax = F.softmax
     if network.config._attn_implementation != "eager":  # which rounds float64 to float32, where fused kernels do not
         F.softmax = lambda x, dim=None, **more: softmax(x, dim)
@@ -334,8 +332,8 @@ def perceiver() -> Case:
     case = of_transformers("perceiver", {**sizes, **heads}, {"inputs": vectors(TEXTS, TOKENS, 16)})
 
     def theirs(network: Any, inputs: dict[str, Any]) -> list[Tensor]:
-        found = network.eval()(**inputs, output_attentions=True)
-        return [*found.cross_attentions, *found.attentions]
+        found = network(**inputs, output_attentions=True)
+        return [one.detach() for one in (*found.cross_attentions, *found.attentions)]
 
     return case._replace(theirs=theirs)
 
