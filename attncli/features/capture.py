@@ -62,6 +62,7 @@ class Capture(Feature):
     which: Annotated[
         choices.Kind | None, choice(SELECTION, choices.Kind, "--which", help="", show_default="the only one")
     ] = None
+    measure: Annotated[choices.Measure, choice(SELECTION, choices.Measure, "--measure", help="")] = "weight"
     call: Annotated[
         int | None,
         option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),
@@ -83,10 +84,12 @@ class Capture(Feature):
             raise RequestError("which program? as in: attncli capture my_script.py")
         from attncli.models.capture import capture
 
-        chosen = self.layer is not None or self.head is not None or self.call is not None or self.which is not None
+        chosen = self.measure != "weight" or any(
+            one is not None for one in (self.layer, self.head, self.call, self.which)
+        )
         maps = self.path is not None or self.for_program or chosen
         calls = None if self.call is None else [self.call]
-        seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls)
+        seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls, measure=self.measure)
         with _output_of_program(to_stderr=self.for_program), seen:
             code = _run(self.program, self.module)
         name = Path(self.program[0]).name
@@ -112,13 +115,14 @@ class Capture(Feature):
 
             page.save_page(page.page(records, page.Start()), path)
 
+        measure = [] if self.measure == "weight" else ["share of norm"]
         parts: list[Part] = []
         for record in map(row_shares, records):
             of_one = len(record.layers) == len(record.heads) == 1
             title = [str(record.choice), f"{len(record.tokens)} tokens"]
             parts.append((LargeMap if of_one else SmallMaps)(record, title, self.top_k))
         return Report(
-            [name, *([f"{len(records)} texts"] if len(records) > 1 else []), str(records[0].choice)],
+            [name, *measure, *([f"{len(records)} texts"] if len(records) > 1 else []), str(records[0].choice)],
             parts,
             lambda: json.loads("".join(document_text(records))),
             files={**dict.fromkeys(SUFFIXES, lambda path: save_records(records, path)), PAGE: save_page},

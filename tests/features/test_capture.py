@@ -77,6 +77,7 @@ def test_modules_are_listed_and_a_head_is_drawn(small):
     assert listed.startswith("reading\nsmall.py · 2 attentions · encoder: 2 layers, 2 heads, 3 x 3\n")
     assert "layers.1.self_attn" in listed
     assert "weight 0" in run("-l", "1", "-H", "0", small).stdout
+    assert run("--measure", "norm", small).stdout.startswith("reading\nsmall.py · share of norm · ")
 
 
 @pytest.mark.parametrize(
