@@ -47,6 +47,7 @@ from attncli.record.parts import ModelInfo
 from attncli.text.tokens import Tokens
 
 _PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
+_TURNS = {"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "__get__"}
 _CROSS = {
     "cross_attn",
     "crossattention",
@@ -56,6 +57,7 @@ _CROSS = {
     "multihead_attn",
     "attn2",
 }
+_SELF = {"self_attn", "self_attention", "SelfAttention", "attn1"}
 _FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention  # have a kernel for a whole module
 
 
@@ -84,6 +86,19 @@ class Call:
         texts, heads, queries, keys = self.shape
         batch = f"{texts} texts, " if texts > 1 else ""
         return f"<{self.name or 'attention'}: {batch}{heads} heads, {queries} x {keys}, {self.kind}>"
+
+
+class _Known(NamedTuple):
+    """What a tensor of attention written by hand is.
+
+    what: "scores", a product of two activations; "exp" of scores; or "weights". keys: how many scores had. last: keys
+    are the last dimension, else the one before. softmax: the weights before dropout, until they are kept.
+    """
+
+    what: str
+    keys: int
+    last: bool = True
+    softmax: list[Tensor] | None = None
 
 
 class _Keep(Tap):
@@ -181,8 +196,8 @@ class Capture(TorchFunctionMode):
         self._running: list[nn.Module] = []  # modules, the innermost last
         self._layer_of: dict[str, int] = {}
         self._count_of: Counter[str] = Counter()
-        # Of tensors while they live: "scores" of a product of two activations; "weights", with their softmax.
-        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()  # `_Known` of tensors, while these live
+        self._in_blocks: set[str] = set()  # modules that compute their softmax in blocks of keys
         self._hooks: list[Any] = []
         self._thread = 0
 
@@ -229,10 +244,11 @@ class Capture(TorchFunctionMode):
         call.weights = call.weights * as_numpy(lengths)[:, :, None]
         call.is_norm = True
 
-    def _leave_module(self, module: nn.Module, inputs: Any, options: Mapping[str, Any], output: Any) -> Any:
+    def _leave_module(self, module: nn.Module, inputs: Any, options: Any, output: Any = None) -> Any:
         """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
 
-        The mode keeps torch from that kernel, and what it uses instead differs in the last bits.
+        The mode keeps torch from that kernel, and what it uses instead differs in the last bits. After an error torch
+        passes no options.
         """
         if threading.get_ident() != self._thread or module not in self._running:
             return None
@@ -251,7 +267,7 @@ class Capture(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self._network is not None and self._network not in self._running:
+        if self._network is not None and not any(id(one) in self._paths for one in self._running):
             return func(*args, **kwargs)
         if func in _BLOCKS:
             return self._meet(func, args, kwargs)
@@ -270,7 +286,8 @@ class Capture(TorchFunctionMode):
         result = None if self._taps else func(*args, **kwargs)
         name = self._name_of_module()
         try:
-            found = _BLOCKS[func](*args, **kwargs)
+            packed = func is F.scaled_dot_product_attention and self._running and _is_packed(self._running[-1], *args)
+            found = (_packed if packed else _BLOCKS[func])(*args, **kwargs)
             layer, chosen = self._begin(name, len(found.block.numbers))
             block = found.block._replace(layer=layer)
             kept = None
@@ -308,29 +325,64 @@ class Capture(TorchFunctionMode):
         Scores and weights are followed through what keeps their keys: scales, masks, dropout, other shapes and dtypes.
         """
         tensors = [one for arg in (*args, *kwargs.values()) for one in _tensors(arg)]
+        known = [one for one in tensors if one in self._known]
         if name in _PRODUCTS:
-            first, *rest = tensors[1:] if name == "baddbmm" else tensors
-            if self._known.get(first) not in (None, "scores"):
-                self._keep_by_hand(first, rest[0] if name != "einsum" else None, result)
-            elif rest and not any(map(_is_parameter, (first, *rest))):
-                self._known[result] = "scores"
+            tensors = tensors[1:] if name == "baddbmm" else tensors
+            weights = next((one for one in known if self._known[one].what != "scores"), None)
+            if weights is None:
+                if len(tensors) > 1 and not any(map(_is_parameter, tensors)):
+                    self._known[result] = _Known("scores", result.shape[-1])
+                return
+            place = next(place for place, one in enumerate(tensors) if one is weights)
+            if _sums_over_keys(args[0], place, self._known[weights].last):
+                by_matmul = place == 0 and name != "einsum"
+                self._keep_by_hand(weights, tensors[1] if by_matmul else None, result)
             return
-        known = next((self._known[one] for one in tensors if one in self._known), None)
-        if known is None or result in self._known:
+        if not known or result in self._known or name == "linear":
             return
-        if name in ("softmax", "_safe_softmax") and known == "scores":
+        [source, *_], found = known, self._known[known[0]]
+        if found.what == "scores" and name in ("softmax", "_safe_softmax"):
             dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if dim in (-1, result.dim() - 1):
-                self._known[result] = [result.detach()]  # until it meets values
+                self._known[result] = found._replace(what="weights", softmax=[result.detach()])  # until it meets values
+        elif found.what == "scores" and name in ("exp", "exp_", "logsumexp", "logaddexp"):
+            if name in ("exp", "exp_"):
+                self._known[result] = found._replace(what="exp", softmax=[])
+            else:
+                self._refuse_by_hand()
+        elif name in _TURNS and _is_turned(source, result):
+            self._known[result] = found._replace(last=not found.last)
         elif result.dim() and any(
             one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors
         ):
-            self._known[result] = known
+            self._known[result] = found
+        elif result.shape[:-1] == source.shape[:-1]:  # keys that belong to no token, as sinks
+            if found.what == "scores" and name in ("cat", "concat", "pad"):
+                self._known[result] = found
+            elif found.softmax and name == "__getitem__" and result.shape[-1] == found.keys:
+                self._known[result] = found._replace(softmax=[result.detach()])
+
+    def _refuse_by_hand(self) -> None:
+        """Show nothing of a module that computes its softmax in blocks of keys."""
+        name = self._name_of_module()
+        self._in_blocks.add(name)
+        self.calls = [call for call in self.calls if call.name != name]
+        line = f"{name or 'attention'}: its softmax is computed in blocks of keys, so no map is ever whole"
+        if line not in self.missed:
+            self.missed.append(line)
 
     def _keep_by_hand(self, weights: Tensor, value: Tensor | None, output: Tensor) -> None:
         """Keep weights that multiply values; those of a softmax once, before dropout."""
-        found = self._known[weights]
-        if not found:
+        found, name = self._known[weights], self._name_of_module()
+        if self._taps:
+            raise RequestError(f"{name or 'attention'}: taps can't read or change attention that is written by hand")
+        if found.what == "exp":
+            dim = -1 if found.last else -2
+            if not torch.allclose(weights.sum(dim), torch.ones_like(weights.sum(dim)), atol=1e-3):
+                self._refuse_by_hand()
+            found.softmax.append(weights.detach() if found.last else weights.detach().mT)
+            self._known[weights] = found._replace(what="weights")
+        if not found.softmax or name in self._in_blocks:
             return
         texts = len(self._lookups[0][0]) if self._lookups else 1
 
@@ -340,8 +392,7 @@ class Capture(TorchFunctionMode):
                 return x.reshape(texts, -1, *x.shape[1:])
             return x.reshape(-1, *x.shape[-3:]) if x.dim() > 3 else x[(None,) * (4 - x.dim())]
 
-        weights = heads(found.pop())
-        name = self._name_of_module()
+        weights = heads(found.softmax.pop())
         _, chosen = self._begin(name, weights.shape[1])
         kept = weights[:, chosen, self._queries] if chosen else None
         later = bool(_later((weights != 0).any(dim=0).any(dim=0)))
@@ -376,7 +427,7 @@ class Capture(TorchFunctionMode):
         parts = name.split(".")
         before = next((call for call in reversed(self.calls) if call.name == name), None)
         grows = before is not None and before.shape[3] + queries == keys
-        if other_keys or _CROSS & {*parts} or (queries != keys and not grows):
+        if _CROSS & {*parts} or (not _SELF & {*parts} and (other_keys or (queries != keys and not grows))):
             kind = "cross"
         elif any(part.startswith("encoder") for part in parts):
             kind = "encoder"
@@ -573,6 +624,23 @@ def _fused(
     return _Found(block, False, False, lambda output, _: output.reshape(*lead, *output.shape[-2:]))
 
 
+def _is_packed(module: Any, query: Tensor | None = None, *others: Any) -> bool:
+    """Return True if transformers made queries of the heads that share keys, as it does for a single token."""
+    groups = getattr(module, "num_key_value_groups", 1)
+    heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
+    return groups > 1 and query is not None and query.shape[1:3] == (heads // groups, groups)
+
+
+def _packed(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> _Found:
+    """Return the block of a single token whose heads are packed (`_is_packed`)."""
+    texts, groups, shared = query.shape[:3]
+    if attn_mask is not None and attn_mask.shape[1] > 1:
+        attn_mask = attn_mask.reshape(texts, groups * shared, 1, -1)
+    unpacked = query.reshape(texts, groups * shared, 1, -1)
+    found = _fused(unpacked, key, value, attn_mask, **{**options, "enable_gqa": True})
+    return found._replace(result=lambda output, _: output.reshape(texts, groups, shared, -1))
+
+
 def _multi_head(*args: Any, **kwargs: Any) -> _Found:
     """Return the block of `nn.MultiheadAttention`, without dropout. Its projections are computed once more."""
     given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
@@ -674,6 +742,22 @@ def _joined(calls: list[Call]) -> Call:
 def _later(seen: Tensor) -> Tensor:
     """Return whether any query sees a key after it, of bool `[query, key]`; the last query is the last key."""
     return seen.triu(seen.shape[1] - seen.shape[0] + 1).any()
+
+
+def _sums_over_keys(equation: Any, place: int, last: bool) -> bool:
+    """Return whether a product sums over keys, of weights at a place among its operands. equation: of einsum."""
+    if not isinstance(equation, str):
+        return last if place == 0 else not last
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    key = inputs.split(",")[place][-1 if last else -2]
+    return key not in output if arrow else inputs.count(key) > 1
+
+
+def _is_turned(source: Tensor, result: Tensor) -> bool:
+    """Return whether queries and keys have changed places in a view of a tensor."""
+    if source.dim() < 2 or result.shape[-2:] != source.mT.shape[-2:]:
+        return False
+    return result.shape[-2:] != source.shape[-2:] or result.stride()[-1] == source.stride()[-2] != source.stride()[-1]
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

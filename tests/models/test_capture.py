@@ -1,5 +1,6 @@
 """`attncli.capture`: the attention of networks that are not ours, against what they compute themselves."""
 
+import contextlib
 import math
 import threading
 
@@ -462,3 +463,69 @@ def test_captures_stand_in_each_other() -> None:
     with attncli.capture() as outer, attncli.capture(module) as inner:
         module(x, x, x)
     assert len(outer.calls) == len(inner.calls) == 1
+
+
+def test_parts_of_a_network_that_are_called_alone_are_its_own() -> None:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
+    config = transformers.AutoConfig.for_model("t5", **sizes, decoder_start_token_id=0)
+    network = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
+    other = nn.MultiheadAttention(WIDTH, HEADS)
+    x = torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture(network) as seen:
+        network.generate(torch.randint(3, 50, (1, 6)), max_new_tokens=3, do_sample=False, eos_token_id=None)
+        other(x, x, x)
+    assert seen.record("encoder").weights.shape == (2, 4, 6, 6)  # `generate` calls the encoder, and not the network
+    assert seen.record("decoder").weights.shape == (2, 4, 3, 3)
+    assert len(seen.calls) == 2 + 3 * 2 * 2
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static"}])
+def test_a_cache_of_a_window_or_of_a_fixed_length_is_no_cross_attention(cache: dict[str, str]) -> None:
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model("mistral", **SMALL, num_key_value_heads=2, sliding_window=3)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with attncli.capture(network) as seen:
+        network.generate(torch.randint(3, 50, (1, 6)), max_new_tokens=4, do_sample=False, eos_token_id=None, **cache)
+    assert {call.kind for call in seen.calls} == {"decoder"}
+
+
+def test_heads_that_transformers_packs_into_queries_are_heads() -> None:
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model("llama", **SMALL, num_key_value_heads=2)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    ids, mask = torch.randint(3, 50, (2, 4)), torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
+    options = {"attention_mask": mask, "max_new_tokens": 3, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    with attncli.capture(network) as seen:
+        written = network.generate(ids, **options)
+    with attncli.capture(network) as whole:
+        network(written[:, :-1], attention_mask=F.pad(mask, (0, 2), value=1))
+    for one, other in zip(seen.records(), whole.records(), strict=True):
+        np.testing.assert_allclose(one.weights[:, :, 1:], other.weights[:, :, 1:], atol=1e-5)
+        assert np.array_equal(one.masks, other.masks)
+    with attncli.capture(network, taps=[Gates({(1, 3): 1.0})]):
+        assert torch.equal(network.generate(ids, **options), written)
+
+
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise ZeroDivisionError
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_module_that_raises_is_left_and_the_network_goes_on() -> None:
+    class Tries(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bad, self.good = nn.Sequential(Raises()), nn.MultiheadAttention(WIDTH, HEADS)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with contextlib.suppress(ZeroDivisionError):
+                self.bad(x)
+            return self.good(x, x, x)[0] @ F.scaled_dot_product_attention(x, x, x).mT
+
+    network, x = Tries(), torch.randn(LENGTH, 1, WIDTH)
+    with attncli.capture(network) as seen:
+        network(x)
+        network(x)
+    assert [call.name for call in seen.calls] == ["good", ""] * 2 and not seen._running
