@@ -25,7 +25,6 @@ from torch import Tensor
 
 from attncli import load_model
 from attncli.attention import MASKS
-from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import scaled_tolerance
 from attncli.cli.app import main
 from attncli.corpus.reducer import Pace, Reducer
@@ -54,6 +53,7 @@ from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
+from attncli.models.taps import InputsAndOutputs
 from attncli.models.transformers_peer import Reference, load_reference, quiet
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
@@ -446,12 +446,13 @@ def formula(peers: OwnPeers) -> Iterator[float]:
     """Compare `MultiHeadAttention.forward`, as the tutorials write it, on each layer's input, under every mask."""
     for (plain, padded), mask in product(peers.padded()[:1], MASKS):
         text = plain if padded.first and mask == "none" else padded  # `forward` counts positions from [PAD] on
-        kept = AttentionInputs(peers.model)
+        kept = InputsAndOutputs()
         [one] = peers.model.take([text], Request(peers.layers, mask=mask), [kept])
         expected, rows = peers.theirs(text, mask).weights, peers.rows(text)
         for layer, allowed in zip(peers.layers, as_tensor(one.masks, peers.model.device), strict=True):
             with torch.inference_mode():
-                weights = kept.attention(layer)(kept.inputs[layer], mask=allowed).weights[0]
+                attention = peers.model.network.layer(layer).attention
+                weights = attention(kept.inputs[layer], mask=allowed).weights[0]
             yield difference(weights[:, rows], expected[layer][:, rows])
 
 
