@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from hooks import outputs_put
 from torch import Tensor
+from windows import sums_of
 
 from attncli import load_model
 from attncli.attention import MASKS
@@ -322,14 +323,14 @@ def gradients(peers: OwnPeers) -> Iterator[float]:
 IN_FLOAT64 = scaled_tolerance(torch.float64, 1, TOKENS**2)
 
 
-def cut_windows(peers: OwnPeers) -> list[list[Window]]:
+def cut_windows(peers: OwnPeers) -> list[Window]:
     """Cut the texts, their words in reverse and half of them as `stats` does. The first query does not count."""
     texts = [beginning(one.text).split() for one in peers.inputs]
-    found: list[list[Window]] = []
+    found: list[Window] = []
     for words in (some for every in texts for some in (every, every[::-1], every[: len(every) // 2 or 1])):
         with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
             [window] = windows(len(found), " ".join(words), peers.model.tokenizer)
-            found.append([replace(window, counted=(1, len(window)))])
+            found.append(replace(window, counted=(1, len(window))))
     return found
 
 
@@ -338,11 +339,11 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
-def their_sums(peers: OwnPeers, texts: list[list[Window]], counting: Counting) -> Sums:
+def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     config = peers.model.config
     expected = Sums.nothing(config.layers, config.heads, counting.distances)
-    for [window] in texts:
+    for window in texts:
         weights = peers.theirs(window.tokens).weights.double()
         if counting.measure == "norm":
             norms = peers.norms(window.tokens)
@@ -360,7 +361,7 @@ def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
     texts, counting = cut_windows(peers), Counting(peers.mask, measure=measure)
     expected = their_sums(peers, texts, counting)
     for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
-        found = Reducer(peers.model, counting, pace).reduce(texts)
+        found = sums_of(Reducer(peers.model, counting, pace), texts)
         for ours, wanted in (
             (found.figures, expected.figures),
             (found.spread, expected.spread),
@@ -373,7 +374,7 @@ def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
 def distances(peers: OwnPeers) -> Iterator[float]:
     """Compare the mean Jensen-Shannon divergence between each two heads."""
     texts, counting = cut_windows(peers), Counting(peers.mask, distances=True)
-    found, expected = Reducer(peers.model, counting).reduce(texts), their_sums(peers, texts, counting)
+    found, expected = sums_of(Reducer(peers.model, counting), texts), their_sums(peers, texts, counting)
     assert found.divergence is not None and expected.divergence is not None
     yield float(np.abs(found.divergence - expected.divergence).max()) / expected.queries
 

@@ -95,9 +95,7 @@ class Kinds(CorpusFeature):
             raise RequestError("--treebank is read twice: name a file instead of -")
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype).open()
-        from attncli.corpus.files import TREEBANKS
         from attncli.corpus.reducer import corpus_statistics, count_files
-        from attncli.corpus.running import Corpus
         from attncli.corpus.texts import TextFormat
         from attncli.corpus.treebank import TreebankFormat
         from attncli.corpus.usual import lines
@@ -108,8 +106,8 @@ class Kinds(CorpusFeature):
         )
         path = None
         if self.state is None and not self.skip_bad:  # a folder of sums is filled, and skipped texts are named
-            inputs = Corpus(self.files, reading).inputs if self.files else []
-            trees = Corpus([self.treebank], TreebankFormat(), TREEBANKS).inputs if self.treebank else []
+            inputs = reading.inputs(self.files) if self.files else []
+            trees = TreebankFormat().inputs([self.treebank]) if self.treebank else []
             asked = {**asdict(reading), "texts": len(inputs)}
             path = kept.kept_at(opened, [*inputs, *trees], asked)
         day = date.today().isoformat()
