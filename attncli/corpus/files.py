@@ -1,6 +1,5 @@
 """The files of a corpus: found and opened with fsspec, on this machine or at an address, and decompressed by suffix."""
 
-import hashlib
 import io
 import re
 import sys
@@ -207,14 +206,3 @@ def import_arrow() -> Any:
     except ImportError as error:
         raise RequestError(f"reading .parquet, .arrow and .zst needs pyarrow: {install_hint('corpora')}") from error
     return pyarrow
-
-
-def content_digest(one: Input) -> str | None:
-    """Return the SHA-256 of a file's content, decompressed; None for stdin. Raises BadFile if it can't be read."""
-    if one.path == STDIN:
-        return None
-    found = hashlib.sha256()
-    with open_input(one) as file:
-        while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()

@@ -19,7 +19,7 @@ from attncli import load_model
 from attncli.analysis.kinds import KINDS, Judged, Measure, keep_kinds, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
-from attncli.features.kinds import kinds, measure_kinds
+from attncli.features.kinds import kinds
 from attncli.features.kinds.measuring import (
     Additions,
     Draws,
@@ -30,6 +30,7 @@ from attncli.features.kinds.measuring import (
     direct_effects,
     feeding,
     matters,
+    measure_kinds,
     outputs_for,
     retrieval,
     shuffle_matrices,
@@ -433,30 +434,6 @@ def test_shuffled_matrices_are_not_those_of_kept_sums_or_workers(attncli, tiny, 
     floors = [[head["floor"]["syntactic"] for head in one["heads"]] for one in (alone, other, again)]
     assert floors[0] == floors[1] == floors[2]
     assert floors[0] != [head["score"]["syntactic"] for head in alone["heads"]]
-
-
-@pytest.mark.slow
-def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(attncli, tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
-    texts = tmp_path / "lines.txt"
-    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
-    line = ("kinds", "-m", str(tiny("gpt2")), "--treebank", str(TREES), "--json", str(texts))
-    code, first, said = attncli(*line)
-    assert code == 0 and "these texts" not in said
-    measuring = []
-    monkeypatch.setattr("attncli.features.kinds.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
-    code, again, said = attncli(*line)
-    assert (code, again) == (0, first) and "for this model and these texts" in said
-    texts.write_text("the cat sat\n" * 3 + "a mat\n", encoding="utf-8")
-    for other in (line, (*line, "--limit", "3"), (*line, "--dtype", "float64"), (*line[:-1],)):
-        assert attncli(*other).code != 0
-    texts.write_text("the cat sat\n" * 4, encoding="utf-8")
-    for path in (tmp_path / "cache" / "kinds" / "measured").iterdir():
-        content = json.loads(path.read_text())
-        for damage in ({"kinds": content["kinds"][1:]}, {"day": "x"}, {"texts": None}, {"matter": {"sink": {}}}):
-            path.write_text(json.dumps(content | damage))
-            assert attncli(*line).code != 0
-    assert len(measuring) == 8
 
 
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):
