@@ -127,7 +127,7 @@ class Reducer:
     def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window.
 
-        A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted, record by record.
+        A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
         """
         if self.request is None:
             return batch_sums(self.part, self.counting, self.memory, batch)
