@@ -182,9 +182,14 @@ def _megabytes(count: int) -> str:
 
 
 def _model_report(entry: dict[str, Any], name: str) -> Report:
-    """Report one fact per line."""
+    """Report one fact per line; after the hash, in brackets, what it was compared with."""
     why = f": {entry['why']}" if entry["why"] else ""
     gguf = entry.get("gguf", {})
+    compared = ["as published"] if entry["published"] else []
+    if "cached_sha256" in entry:
+        cached = entry["cached_sha256"]
+        before = "it was not in the cache" if cached is None else f"the cache had {cached} and is corrected"
+        compared.append("read again: " + ("as in the cache" if cached == entry["sha256"] else before))
     facts = {
         "model": entry["name"],
         "repository": entry["repo"],
@@ -192,7 +197,7 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
         "quantization": ", ".join(gguf["types"]) if gguf else None,
         "converted to": entry["path"] if gguf else None,
         "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
-        "SHA-256": entry["sha256"] + _about_hash(entry),
+        "SHA-256": entry["sha256"] + (f" ({'; '.join(compared)})" if compared else ""),
         "run by": (entry["engine"] or "nobody") + why,
         **config_facts(entry["config"]),
     }
@@ -200,16 +205,6 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
     width = max(map(len, known))
     lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
     return Report([], lines, lambda: entry, next=NextCommand("run", {"model": name}))
-
-
-def _about_hash(entry: Mapping[str, Any]) -> str:
-    """Return in brackets what the hash was compared with; "" if with nothing."""
-    notes = ["as published"] if entry["published"] else []
-    if "cached_sha256" in entry:
-        cached = entry["cached_sha256"]
-        before = "it was not in the cache" if cached is None else f"the cache had {cached} and is corrected"
-        notes.append("read again: " + ("as in the cache" if cached == entry["sha256"] else before))
-    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
