@@ -59,13 +59,6 @@ def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
     assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]
 
 
-def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
-    attncli("view", TEXT)
-    assert (described()["layers"], described()["heads"]) == (list(range(6)), list(range(12)))
-    attncli("view", "-l", "-1", "-H", "3,1", TEXT)
-    assert (described()["layers"], described()["heads"]) == ([5], [3, 1])
-
-
 def test_several_masks_are_one_text_with_a_switch(attncli, described):
     attncli("view", "-l", "0", "--mask", "none, causal,padding,none", "--pad-to", "12", TEXT)
     [text] = described()["texts"]
@@ -170,18 +163,6 @@ def test_a_large_page_says_its_size_before_it_is_built(attncli, folder, monkeypa
     save_records([minilm.attend(text, layers=[0, 1], heads=0, vectors="all") for text in ("A", "B")], "two.safetensors")
     [line] = size_messages(attncli("view", "--from", "two.safetensors"))
     assert line.endswith("smaller with fewer texts, layers (-l)")
-
-
-def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
-    from attncli.page import document
-
-    def interrupted(*asked, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(view, "LARGE", 1000)
-    monkeypatch.setattr(document, "page", interrupted)
-    result = attncli("view", "-l", "0", TEXT)
-    assert result.code == 130 and size_messages(result) and not list(folder.iterdir())
 
 
 # --- saved records --------------------------------------------------------------------------------------------
