@@ -100,8 +100,8 @@ def top(help: str, rare: bool = False) -> Option:
 
 
 def vectors(help: str) -> Option:
-    """Return the option that names heads whose q and k are kept; `neurons` was its name up to version 0.1."""
-    return option(OUTPUT, "--vectors", "--neurons", rare=True, metavar="L.H", help=help, use="record")
+    """Return the option that names heads whose q and k are kept."""
+    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record")
 
 
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
