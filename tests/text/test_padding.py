@@ -111,17 +111,3 @@ def test_a_padding_token_that_is_none_is_passed_over(checkpoint, stated):
     write(checkpoint, {SETTINGS: {"pad_token": stated}})
     edit_config(checkpoint, pad_token_id=2)
     assert load_model(checkpoint).tokenizer.pad_id == 2
-
-
-def test_of_a_network_of_transformers_the_configuration_counts_too(checkpoint):
-    edit_config(checkpoint, pad_token_id=2)
-    assert AutoTokenizer.from_pretrained(checkpoint).pad_token_id is None
-    assert load_model(checkpoint, engine="transformers").tokenizer.pad_id == 2
-
-
-def test_robertas_positions_need_the_padding_token(tmp_path):
-    """They are counted from its id on, so a checkpoint with -1 has no positions."""
-    directory = make_checkpoint(tmp_path / "roberta", "roberta")
-    edit_config(directory, pad_token_id=-1)
-    with pytest.raises(RequestError, match="pad_token_id is -1, but positions are counted from it"):
-        load_model(directory)
