@@ -39,19 +39,6 @@ time.sleep(30)
 """
 
 
-REMOVE = f"""{BEGIN}
-import shutil
-from attncli import __main__
-from attncli.cli import app
-
-def interrupted(*_, **__):
-    shutil.rmtree = rmtree
-    os.kill(os.getpid(), signal.SIGINT)
-
-rmtree, shutil.rmtree = shutil.rmtree, interrupted
-app.main = lambda: write_whole(Path(sys.argv[1]) / 'out.txt', lambda path: path.write_text("whole"))
-__main__.main()
-"""
 IMPORT = f"""{BEGIN}
 sys.path.insert(0, sys.argv[1])
 try:
@@ -113,13 +100,6 @@ def test_ctrl_c_during_an_import_ends_it_without_an_exception(tmp_path):
     process.send_signal(signal.SIGINT)
     rest, said = process.communicate(timeout=300)
     assert (process.returncode, rest, said) == (130, "", "")
-
-
-def test_ctrl_c_while_what_is_done_with_is_removed_leaves_nothing_of_it(tmp_path):
-    process = started(REMOVE, tmp_path, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    _, said = process.communicate(timeout=300)
-    assert (process.returncode, said) == (130, "")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out.txt": "whole"}
 
 
 @pytest.mark.slow
