@@ -12,6 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.live import Session, SessionRequest
 from attncli.live.session import MOST_KEPT, MOST_USUALS, SupersededError, Watch, size_of
 from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.models.model import Model
 from attncli.models.opening import Opening
 from attncli.record.selection import Grouping, Input, Request
 
@@ -144,6 +145,19 @@ def test_the_usual_is_found_once_and_names_the_heads_that_run_names(session, min
     assert session.usual(ASKED) is over
 
 
+@pytest.mark.parametrize("changes", [{}, {"masks": ("causal",)}, {"without": "1.3"}])
+def test_another_session_takes_the_usual_from_the_cache(session, minilm, monkeypatch, changes):
+    asked = replace(ASKED, **changes)
+    first = session.usual(asked)
+    other = Session([Opening("minilm", "cpu")])
+    other.engines["minilm", ""] = minilm
+    monkeypatch.setattr(Model, "walk", None)
+    told = []
+    second = other.usual(asked, Watch(told.append))
+    assert np.array_equal(first.sums, second.sums) and np.array_equal(first.counts, second.counts)
+    assert [one.tokens for one in first.each] == [one.tokens for one in second.each] and not told
+
+
 def test_usual_weights_tell_how_far_they_are_and_are_stopped(session, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))  # which has none
     told = []
@@ -174,3 +188,14 @@ def test_it_writes_what_the_model_writes_and_reads_it_again(tmp_path):
             likely = [answer.probability for answer in record.prediction.answers]
             same = np.allclose(likely, [chance for step in steps for _, chance in step.likely], atol=1e-5)
             assert same is (not without and mask is None)
+
+
+def test_writing_stops_where_it_is_told(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    one = Session([Opening("llama", "cpu")])
+    one.engines["llama", ""] = model
+    watch = Watch()
+    with pytest.raises(SupersededError):
+        one.write(SessionRequest("llama", Input("the cat")), 5, watch, lambda ids, text: watch.dropped.set())
+    with pytest.raises(RequestError, match="needs the mask of the model, causal"):
+        one.write(SessionRequest("llama", Input("the cat"), masks=("none",)), 5)

@@ -33,7 +33,7 @@ from textual.widgets import Footer, Input, Static
 
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.files import PICTURES, check_suffix
 from attncli.base.printable import HARMFUL, first_line, printable
 from attncli.live.explorer.panes import (
@@ -51,7 +51,7 @@ from attncli.live.explorer.panes import (
     screen_content,
 )
 from attncli.live.explorer.writing import shared
-from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch
+from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, settle
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
@@ -125,7 +125,7 @@ def display_keys(keys: str) -> str:
 
 
 HARMLESS = "\N{REPLACEMENT CHARACTER}"
-LONGEST = 2**14  # characters of a text: more would be drawn again with each key
+LONGEST = 2**14  # characters of a pasted text, whatever the model reads
 UNDONE = 200  # changes that can be undone
 
 
@@ -143,8 +143,9 @@ class HarmlessInput(Input):
         super().__init__(value, compact=True, highlighter=Harmless(), **more)
 
     def _on_paste(self, event: Paste) -> None:
-        """Cut the first line of a pasted text to LONGEST characters. Textual then pastes it."""
-        event.text = next(iter(event.text.splitlines()), "").rstrip()[:LONGEST]
+        """Cut the first line of a pasted text to what the model reads. Textual then pastes it."""
+        line = next(iter(event.text.splitlines()), "").rstrip()
+        event.text = cast(Explorer, self.app).cut_text(line)
 
 
 class TextField(HarmlessInput):
@@ -168,13 +169,20 @@ class TextField(HarmlessInput):
 
 
 class KeysLine(Footer):
-    """Textual's footer, without the keys of actions that the model has not."""
+    """Textual's footer, without the keys of actions that the model has not.
+
+    Textual keeps each of its earlier keys in memory unless its own `compact` changes.
+    """
 
     def compose(self) -> ComposeResult:
         explorer = cast(Explorer, self.app)
         for key in super().compose():
             if getattr(key, "action", None) not in explorer.missing_actions:
                 yield key
+
+    async def recompose(self) -> None:
+        await super().recompose()
+        self.mutate_reactive(Footer.compact)
 
 
 # --- dialogs -------------------------------------------------------------------------------------------
@@ -380,6 +388,7 @@ class Explorer(App[None]):
         super().__init__()
         self.begin = begin
         self.session = session
+        self.given = look.text.text
         self.look = look = replace(look, text=look.text._replace(text=look.text.text[:LONGEST]))
         self.pad_to = pad_to
         self.answer: ScreenContent | None = None
@@ -387,6 +396,8 @@ class Explorer(App[None]):
         self.baseline = look
         self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
+        self.was_cut = ""  # what to say of a text that has just been cut
+        self.about_text = ""  # that of the text in the field
         self.alone = 0
         self.pane = PANES[0]  # the focused one
         self.other = "map"  # the last focused one except the findings
@@ -395,6 +406,7 @@ class Explorer(App[None]):
         self.work: Job | None = None
         self.saving: Job | None = None
         self.named = False  # True if the status line names work
+        self.unsettled = False  # True if a model was opened since the last `settle`
         self.arranged = self.room
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
@@ -425,13 +437,14 @@ class Explorer(App[None]):
         """Request an answer for the current state and cancel earlier requests. Do nothing after closing."""
         if self.newest.closed:
             return
-        self.notices = []
+        self.notices = [self.about_text] if self.about_text else []
         look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
         opened = (look.model, "") in self.session.engines
         self.work = Job(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
 
         def answer(watch: Watch) -> Callable[[], None]:
             made = screen_content(self.session, look, before, self.pad_to, over, watch)
+            self.unsettled = self.unsettled or not opened
             return lambda: self.show_answer(made)
 
         self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
@@ -512,7 +525,10 @@ class Explorer(App[None]):
         return self.session.usual_kind(look.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Compute the usual weights once for each model, mask and measure, after the first maps."""
+        """Compute the usual weights once for each model, mask and measure, after the first maps.
+
+        `settle` also waits for them, since it delays drawing.
+        """
         if self.newest.closed or self.answer is None or self.work is not None:
             return
         if self.usual_of(self.look) not in self.session.usuals:
@@ -521,6 +537,9 @@ class Explorer(App[None]):
 
             def usual(watch: Watch) -> Callable[[], None]:
                 self.session.usual(look.session_request(self.pad_to), watch)
+                if self.unsettled:
+                    self.unsettled = False
+                    settle()
                 return lambda: self.ask() if self.work is work else None
 
             self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
@@ -538,6 +557,8 @@ class Explorer(App[None]):
             self.arrange()
         if before is None or before.record.kind != answer.record.kind:
             self.refresh_bindings()
+        if first:
+            self.cut_given()
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
@@ -546,6 +567,18 @@ class Explorer(App[None]):
             self.set_timer(IDLE, lambda: self.wake(answer.look.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
+
+    def cut_given(self) -> None:
+        """Cut the text of the command line, now that the model is open, unless another one is typed already."""
+        if self.answer is None or self.look.text != self.answer.look.text:
+            return
+        text = self.look.text._replace(text=self.cut_text(self.given))
+        if self.was_cut:
+            self.look = self.look.with_text(text)
+            self.answer = replace(self.answer, look=self.answer.look.with_text(text))
+            self.about_text, self.was_cut = self.was_cut, ""
+            self.notices = [self.about_text]
+            self.show_text()
 
     @property
     def missing_actions(self) -> tuple[str, ...]:
@@ -808,7 +841,7 @@ class Explorer(App[None]):
         if not self.undone:
             self.say("there is nothing to undo")
             return
-        self.look = self.undone.pop()
+        self.look, self.about_text = self.undone.pop(), ""
         self.show_text()
         self.ask()
 
@@ -940,7 +973,21 @@ class Explorer(App[None]):
         if text != self.baseline.text:
             self.before = self.baseline.text
         self.look = self.look.with_text(text)
+        self.about_text, self.was_cut = self.was_cut, ""
         self.ask()
+
+    def cut_text(self, text: str) -> str:
+        """Return the part of a text that the model reads, as far as it is open, and at most LONGEST characters."""
+        kept, engine = text[:LONGEST], self.session.engines.get((self.look.model, ""))
+        if engine is not None:
+            with no_notices(), suppress(RequestError):
+                tokens = engine.tokenizer.encode(kept)
+                if len(tokens) == engine.tokenizer.max_tokens:
+                    kept = kept[: max(end for _, end in tokens.offsets)] or kept  # no offsets are known
+        if len(kept) < len(text):
+            reader = "the field" if len(kept) == LONGEST else self.look.model
+            self.was_cut = f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more"
+        return kept
 
     @on(Input.Submitted, "#text")
     def leave_field(self) -> None:

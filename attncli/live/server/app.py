@@ -348,6 +348,7 @@ class Handlers:
 
     def __init__(self, site: Site, page: LivePage) -> None:
         self.site, self.page = site, page
+        self.answered = 0  # requests in progress
 
     async def show(self, request: HttpRequest) -> Response:
         """Respond with the page."""
@@ -370,19 +371,22 @@ class Handlers:
             wish = wish_of(body, self.site, saving)
         except ValueError as error:
             return JSONResponse({"error": f"invalid request: {error}"}, 400)
+        if self.answered >= guard.ANSWERS:
+            return JSONResponse({BUSY: True}, 409)
+        self.answered += 1
         working = Working(self.site.workers[wish.model], lambda watch: work(self.site, wish, watch), wish.whose)
-        return WorkingResponse(self.site, working, kind)
+        return CountedResponse(self, working, kind)
 
 
-class WorkingResponse(Response):
-    """A response that is sent in pieces while a thread computes it. The work ends with it."""
+class CountedResponse(Response):
+    """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
-    def __init__(self, site: Site, working: Working, kind: str) -> None:
+    def __init__(self, owner: Handlers, working: Working, kind: str) -> None:
         super().__init__(media_type=kind)
-        self.site, self.working, self.kind = site, working, kind
+        self.owner, self.working, self.kind = owner, working, kind
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        site, working, streams = self.site, self.working, self.kind == BYTES
+        site, working, streams = self.owner.site, self.working, self.kind == BYTES
         try:
             done = await working.wait(PATIENCE if streams else None)
             error = working.future.exception() if done else None
@@ -396,6 +400,7 @@ class WorkingResponse(Response):
             await response(scope, receive, send)
         finally:
             working.drop()
+            self.owner.answered -= 1
 
 
 async def refused(request: HttpRequest, error: Exception) -> Response:
@@ -408,7 +413,7 @@ async def refused(request: HttpRequest, error: Exception) -> Response:
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:
     """Build the app behind its guard."""
     routes = Handlers(site, page)
-    handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 413: refused}
+    handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 408: refused, 413: refused}
     app = Starlette(
         routes=[
             Route("/", routes.show, methods=["GET"]),

@@ -1,9 +1,10 @@
 """Guard the server: restrict who may send requests, and how much.
 
-A client needs the printed token, a page of this server as origin, and the server's host name. Bytes and connections are
-limited.
+A client needs the printed token, a page of this server as origin, and the server's host name. Bytes, seconds and
+connections are limited.
 """
 
+import asyncio
 import ipaddress
 import secrets
 import socket
@@ -15,23 +16,85 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 LONGEST_BODY = 2**18  # bytes: more than the longest text of any model here
-CONNECTIONS = 64  # answered at the same time; further ones get an error
+BODY = 10.0  # seconds to receive a body
+HEAD = 10.0  # seconds to receive a request's head, from its first byte or the start of the connection
+SENDING = 15.0  # seconds: a client must receive some data within two such periods
+CONNECTIONS = 256  # answered at the same time; further ones get an error
+OPEN = 2 * CONNECTIONS  # open connections; further ones are closed immediately
 TOO_LONG = f"more than {LONGEST_BODY:,} bytes of text: shorten it"
+ANSWERS = 16  # texts computed or sent at the same time, since each takes memory
 
 
 async def body_of(request: Request) -> bytes:
-    """Return the request's body. Raises HTTPException if it is too long."""
+    """Return the request's body. Raises HTTPException if it is too long or too slow."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and (len(length) > 18 or int(length) > LONGEST_BODY):
         raise HTTPException(413, TOO_LONG)
-    found = bytearray()
-    async for piece in request.stream():
-        found += piece
-        if len(found) > LONGEST_BODY:
-            raise HTTPException(413, TOO_LONG)
-    return bytes(found)
+
+    async def received() -> bytes:
+        found = bytearray()
+        async for piece in request.stream():
+            found += piece
+            if len(found) > LONGEST_BODY:
+                raise HTTPException(413, TOO_LONG)
+        return bytes(found)
+
+    try:
+        return await asyncio.wait_for(received(), BODY)
+    except asyncio.TimeoutError as error:
+        raise HTTPException(408, "too slow") from error
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection with limits.
+
+    It closes if a request's head takes longer than HEAD, if a client receives nothing for SENDING, or if there are more
+    than OPEN connections.
+    """
+
+    head: asyncio.TimerHandle | None = None
+    sending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > OPEN:
+            transport.abort()
+            return
+        self.wait_for_head()
+        self.sending = self.loop.call_later(SENDING, self.look_at_sending, 0)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.stop_waiting()
+        if self.sending is not None:
+            self.sending.cancel()
+        super().connection_lost(exc)
+
+    def wait_for_head(self) -> None:
+        """Limit the time for a head that has begun. uvicorn limits the time between requests itself."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.stop_waiting()
+        elif self.head is None and not self.transport.is_closing() and self.timeout_keep_alive_task is None:
+            self.head = self.loop.call_later(HEAD, self.transport.abort)
+
+    def stop_waiting(self) -> None:
+        if self.head is not None:
+            self.head.cancel()
+            self.head = None
+
+    def look_at_sending(self, before: int) -> None:
+        """Close the connection if the client has received nothing since the last check."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting >= before > 0:
+            self.transport.abort()
+        else:
+            self.sending = self.loop.call_later(SENDING, self.look_at_sending, waiting)
 
 
 Scope = MutableMapping[str, Any]

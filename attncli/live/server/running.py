@@ -84,15 +84,15 @@ def server_of(site: Site, lock: "Lock") -> "Server":
     """Build the server, its page, and a warmed-up model. Raises RequestError as `serve` does."""
     import uvicorn
 
+    from attncli.live.server import guard as limits
     from attncli.live.server.app import make_app
-    from attncli.live.server.guard import CONNECTIONS
 
     page = first_page(site)
     warm(site)
     return uvicorn.Server(
         uvicorn.Config(
             make_app(site, page, lock),
-            http="h11",
+            http=limits.Connection,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -101,7 +101,7 @@ def server_of(site: Site, lock: "Lock") -> "Server":
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=CONNECTIONS,
+            limit_concurrency=limits.CONNECTIONS,
             backlog=BACKLOG,
             h11_max_incomplete_event_size=LONGEST_HEAD,
             timeout_graceful_shutdown=ENDING,

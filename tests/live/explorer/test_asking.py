@@ -1,6 +1,7 @@
 """Check text and commands that a user types: the answers are the model's own, errors lose nothing, undo returns."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 from exploring import PATIENCE, TEXT, explore, explored, request_of, session_of
 from textual.events import Paste
+from textual.widgets._footer import FooterKey
 
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares
 from attncli.live.explorer.app import LONGEST
 from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
+from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input
 
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 SAT = "The cat sat on the mat."
 HOSTILE = "a\x1b]0;title\x07b\u202e\tcat [bold]it[/bold] {x} @click=quit"
+LONG = "the cat\n" * 10_000
 
 
 def same(record, other):
@@ -206,12 +210,58 @@ async def test_a_text_that_is_too_long_is_cut_and_that_is_told(it, minilm):
     assert "kept" not in it.said
 
 
+@pytest.mark.parametrize(
+    ("text", "reader"), [("the cat sat\x1b[31m ", "minilm"), ("\u202e\u2067", "the field"), ("the cat ", "minilm")]
+)
+@explored(size=(200, 30))
+async def test_a_paste_is_cut_to_what_the_model_reads(it, minilm, text, reader):
+    """The rest would be drawn again with each key."""
+    text = (text * 100_000)[:100_000].rstrip()
+    await it.press("i", "ctrl+a", "ctrl+k", "a")
+    it.app.field.post_message(Paste(text))
+    await it.pilot.pause()
+    await it.settled()
+    kept = it.app.field.value.removeprefix("a")
+    assert text.startswith(kept) and len(kept) <= LONGEST
+    assert f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more" in it.said
+    if reader == "minilm":
+        assert minilm.attend(kept).tokens.ids == minilm.attend(text).tokens.ids
+    await it.press("b")
+    assert "takes no more" not in it.said
+
+
+@explored(look=ScreenState("minilm", Input(LONG)), size=(200, 30))
+async def test_a_text_of_the_command_line_is_cut_too(it, minilm):
+    kept = it.app.field.value
+    assert LONG.startswith(kept) and len(kept) < LONGEST
+    assert it.look.text.text == it.answer.look.text.text == kept
+    assert f"the first {len(kept):,} of {len(LONG):,} characters: minilm takes no more" in it.said
+    assert minilm.attend(kept).tokens.ids == minilm.attend(LONG).tokens.ids
+
+
 @explored()
 async def test_the_panes_are_arranged_for_the_new_size(it):
     for height, shown in ((60, ["findings", "heads", "map", "tokens"]), (20, ["findings", "heads", "map"])):
         await it.pilot.resize_terminal(100, height)
         await it.pilot.pause()
         assert [name for name, pane in it.app.panes.items() if pane.display] == shown
+
+
+@explored()
+async def test_a_short_paste_is_whole(it):
+    await it.press("i", "ctrl+a", "ctrl+k")
+    it.app.field.post_message(Paste(f"{SAT}\nnext line"))
+    await it.pilot.pause()
+    await it.settled()
+    assert it.app.field.value == SAT and "pasted" not in it.said
+
+
+@explored()
+async def test_keys_of_the_footer_that_are_gone_are_forgotten(it):
+    await it.press(*["tab", "i", "escape"] * 8)
+    gc.collect()
+    there = len(it.app.screen.query(FooterKey))
+    assert sum(isinstance(one, FooterKey) for one in gc.get_objects()) <= 2 * there
 
 
 @explored(look=ScreenState("minilm", Input(SAT)))
@@ -264,6 +314,24 @@ def test_models_change_with_their_layers_and_heads(tiny):
     explore(session_of(a=small, b=other), script, look=ScreenState("a", Input(SAT)))
 
 
+def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
+    session, settled = session_of(minilm=minilm), []
+    opened = session.engines.pop(("minilm", ""))
+    monkeypatch.setattr(Opening, "open_for_answers", lambda self: opened)
+    monkeypatch.setattr(gc, "freeze", lambda: settled.append("frozen"))
+
+    async def script(it):
+        async def is_settled():
+            return settled
+
+        await it.until(is_settled)
+        await it.press("m")
+        await it.pilot.pause(0.6)
+        assert settled == ["frozen"], "once a model"
+
+    explore(session, script)
+
+
 def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_said(foreign):
     async def script(it):
         first = it.answer.record
@@ -309,12 +377,17 @@ async def test_every_command_of_the_palette_does_what_it_says(it):
     assert it.look.layer == 5, "the last layer is the last command"
 
 
+@pytest.mark.parametrize("way", ["key", "palette"])
 @explored()
-async def test_of_a_paste_the_first_line_is_taken_up_to_a_length(it):
-    for pasted, kept in ((f"{SAT}\nnext line", SAT), ("a cat " * LONGEST, ("a cat " * LONGEST)[:LONGEST])):
-        await it.press("i", "ctrl+a", "ctrl+k")
-        it.app.field.post_message(Paste(pasted))
+async def test_another_theme_is_that_of_every_pane_at_once(it, way):
+    pane, drawn = it.app.query_one(HeadsPane), []
+    redraw = pane.redraw
+    pane.redraw = lambda: (drawn.append(it.app.theme), redraw())
+    before = it.app.theme
+    if way == "key":
+        await it.press("d")
+    else:
+        it.app.theme = "textual-light"
         await it.pilot.pause()
-        await it.settled()
-        assert it.app.field.value == kept
-    assert "kept the first 512 " in it.said
+    assert it.app.theme != before
+    assert it.app.theme in drawn

@@ -132,6 +132,25 @@ async def test_findings_are_those_of_the_record_and_come_one_after_the_other(it)
     assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
 
 
+def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
+    monkeypatch.setattr(
+        type(session), "usual", lambda self, asked, watch: self.usuals.setdefault(self.usual_kind(asked), None)
+    )
+
+    async def script(it):
+        assert "usual: this text alone" in it.pane(FindingsPane)
+
+    explore(session_of(minilm=session.engines["minilm", ""]), script)
+
+
+@explored(look=ScreenState("minilm", Input("cat")))
+async def test_a_text_without_findings_says_so(it):
+    if not it.answer.findings:
+        assert "no head stands out" in it.pane(FindingsPane)
+        await it.press("n")
+        assert "no head stands out" in it.said
+
+
 @explored(size=(140, 30))
 async def test_special_tokens_are_left_out(it):
     assert "[CLS]" in it.pane(MapPane)
@@ -234,6 +253,20 @@ async def test_a_selection_reverses_nothing_and_is_on_the_screen(it, size, theme
                 assert not part.style.reverse
                 assert part.style.bgcolor == Style.parse(f"on {colour(weights[query, key_])}").bgcolor
     assert all(not part.style.reverse for one in it.app.query(Pane) for strip in one.strips for part in strip)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50), (44, 12)])
+@explored()
+async def test_grids_of_changes_fit_their_pane(it, size):
+    await it.press("x", "2")
+    grid = it.app.query_one(HeadsPane)
+    names = [f"layer {layer} " for layer in it.answer.record.layers] if size[1] > 12 else ["0 ", "5 "]
+    assert all(any(name in line.plain for line in grid.lines) for name in names)
+    for number in (2, 3):
+        await it.press(str(number))
+        [pane] = seen(it)
+        assert max(line.cell_len for line in pane.lines) <= pane.size.width
+        assert len(pane.lines) <= pane.size.height
 
 
 @pytest.mark.parametrize("size", [(80, 24), (44, 20)])

@@ -74,6 +74,18 @@ def test_what_can_not_be_saved_is_said(session, tmp_path, name):
     assert not any(tmp_path.iterdir())
 
 
+def test_nothing_is_saved_where_the_line_is_left(session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def script(it):
+        await it.pilot.press("S")
+        await it.pilot.pause()
+        await it.press("escape")
+
+    explore(session, script)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypatch):
     slow = type(session).compute_records

@@ -191,6 +191,14 @@ def test_escape_stops_the_writing_and_what_it_wrote_stays(session, decoder, monk
 
 
 @explored(look=lambda session: look_of(session))
+async def test_another_text_ends_the_writing(it, decoder):
+    await it.press("g")
+    await it.write("the dog")
+    assert it.look.written == () and it.answer.record.written is None
+    assert not it.app.screen.query_one(WrittenPane).display
+
+
+@explored(look=lambda session: look_of(session))
 async def test_words_and_masks_keep_the_text(it, session, decoder):
     await it.press("g")
     start = it.answer.record.written

@@ -58,6 +58,11 @@ def test_so_is_anything_else(served, asked):
     assert refused(served, body)[0] == 400 and refused(served, body, "/page")[0] == 400
 
 
+@given(body=st.binary(max_size=200))
+def test_so_is_what_is_no_json(served, body):
+    assert refused(served, body)[0] == 400
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"null", b"[" * 200_000, b'{"a":' * 40_000, b'"' + b"x" * 200_000, b"1" * 200_000, b"NaN", b"\xff\xfe",
