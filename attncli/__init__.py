@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.asking import Asking
-    from attncli.features.ablate import Ways, ablate
+    from attncli.features.ablate import ablate
     from attncli.features.cut import cut, cut_each
     from attncli.features.diff import diff
     from attncli.features.explain import explain
@@ -44,7 +44,6 @@ HOMES = {
     "RequestError": "attncli.base.errors",
     "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.reducer",
-    "Ways": "attncli.features.ablate",
     "ablate": "attncli.features.ablate",
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
@@ -78,7 +77,6 @@ __all__ = [  # noqa: RUF022  (as above)
     "RequestError",
     "check",
     "corpus_statistics",
-    "Ways",
     "ablate",
     "Asking",
     "cut",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.errors import RequestError
 
 if TYPE_CHECKING:
-    from attncli.checks.behaviour.subject import ModelSubject
+    from attncli.checks.behaviour.model import ModelSubject
 
 LAWS = ("look-ahead", "padding on the right", "padding on the left")
 
@@ -76,8 +76,8 @@ def open_model(
     import torch
     from transformers import PreTrainedModel
 
+    from attncli.checks.behaviour.model import ModelSubject
     from attncli.checks.behaviour.opening import make_subject
-    from attncli.checks.behaviour.subject import ModelSubject
 
     if isinstance(model, PreTrainedModel) and call is None:
         return make_subject(deepcopy(model), causal)

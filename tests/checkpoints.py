@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tokenizers
 import torch
 import transformers
@@ -28,15 +27,6 @@ ONE_OF_EACH = tuple({place: model_type for model_type, place in reversed(familie
 PECULIAR = ("bert", "modernbert", "deberta-v2", "gemma2")  # that have between them what families have
 EACH = slow_except(ONE_OF_EACH, PECULIAR)
 EVERY = slow_except(FAMILIES, PECULIAR)
-
-
-def every_with(usual: Any, *others: Any) -> list[Any]:
-    """Every family with each of these: all quick with the usual one, the peculiar ones with the others too."""
-    return [
-        pytest.param(family, one, marks=[] if one == usual or family in PECULIAR else pytest.mark.slow)
-        for family in FAMILIES
-        for one in (usual, *others)
-    ]
 
 
 # Decoders, and networks whose queries and keys positions turn, in pairs of elements (GPT-2's do not).

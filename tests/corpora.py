@@ -10,19 +10,18 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from attncli.corpus.files import TREEBANKS, find_inputs
 from attncli.corpus.texts import TextFormat
 from attncli.corpus.treebank import TreebankFormat
 
 
 def texts(*names, **options):
     """The texts of a corpus."""
-    return [line.text for line in TextFormat(**options).texts(find_inputs([str(name) for name in names]))]
+    return [line.text for line in TextFormat(**options).texts([str(name) for name in names])]
 
 
 def sentences(path, **options):
     """The sentences of a treebank in CoNLL-U."""
-    return list(TreebankFormat(**options).texts(find_inputs([str(path)], TREEBANKS)))
+    return list(TreebankFormat(**options).texts([str(path)]))
 
 
 def zstd(content: bytes) -> bytes:

@@ -100,7 +100,7 @@ def empty(shards: int) -> None:
     """Print the overhead of each engine: shards with next to nothing in them; workers start during the first one."""
     from counted_words import ListedWords
 
-    from attncli.corpus.running import Corpus, Where, go_through
+    from attncli.corpus.running import Where, go_through
     from attncli.corpus.texts import TextFormat
 
     with tempfile.TemporaryDirectory() as folder:
@@ -113,10 +113,10 @@ def empty(shards: int) -> None:
             began = time.perf_counter()
             for keep in (None, str(Path(folder) / name)):
                 place = Where(**where, state=keep, shard_bytes=4)
-                work, corpus = ListedWords(), Corpus([str(path)], TextFormat())
+                work, texts = ListedWords(), TextFormat().texts([str(path)])
                 times = []
                 began = time.perf_counter()
-                go_through(work, corpus, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
+                go_through(work, texts, place, lambda now: times.append(time.perf_counter()))  # noqa: B023
                 each = (times[-1] - times[0]) / (shards - 1) * 1e3
                 kept = "kept" if keep else "not kept"
                 print(

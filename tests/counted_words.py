@@ -13,9 +13,10 @@ from typing import Any
 from warnings import warn
 
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.running import Corpus, Result, Where, go_through
+from attncli.corpus.running import Where, go_through
 from attncli.corpus.shards import CorpusSize, Shard, Work
 from attncli.corpus.texts import TextFormat
+from attncli.models.opening import Opening
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Words:
 
 @dataclass(frozen=True)
 class ListedWords(Work[Words]):
+    opening: Opening = field(default=Opening("none"))
     options: dict = field(default_factory=dict)
     begins: Callable[[], None] | None = None  # called where the work begins, in the process that does it
     fixed = {"threads": 1}  # noqa: RUF012
@@ -66,11 +68,10 @@ def words_of(lines: list[str]) -> Words:
     return Words(tuple(word for line in lines for word in line.split()), len(lines))
 
 
-def list_words(folder: Path, lines: list[str], work: ListedWords = ListedWords(), **where: Any) -> Result[Words]:
-    """Count these texts, from a file in this folder, a shard each."""
+def list_words(folder: Path, lines: list[str], work: ListedWords = ListedWords(), **where: Any) -> tuple[Words, bool]:
+    """Count these texts, from a file in this folder, a shard each, and say whether it was interrupted."""
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    corpus = Corpus([str(folder / "corpus.txt")], TextFormat())
-    return go_through(work, corpus, Where(**{"shard_bytes": 1, **where}))
+    return go_through(work, TextFormat().texts([str(folder / "corpus.txt")]), Where(**{"shard_bytes": 1, **where}))
 
 
 def obey(text: str) -> None:

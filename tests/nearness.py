@@ -24,7 +24,7 @@ def same_vectors(ours, theirs, depth: int) -> bool:
 @contextmanager
 def eager(model):
     """A model's network of transformers with its own eager attention, which gives its maps."""
-    ours = NAME if model.places is not None else "eager"
+    ours = NAME if model.places.by_hand is None else "eager"
     model.network.set_attn_implementation("eager")
     try:
         yield model.network

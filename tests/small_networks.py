@@ -22,6 +22,18 @@ def sharpen(network: Any, model_type: str) -> None:
                 parameter *= SHARPER.get(model_type, 1.0)
 
 
+# Types whose own code computes attention, with more of their configuration.
+BY_HAND: dict[str, dict[str, Any]] = {
+    "falcon": {"alibi": True}, "bloom": {},
+    "gpt_neo": {"attention_types": [[["global", "local", "local"], 1]], "num_layers": 3, "window_size": 3},
+    "mpnet": {}, "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "xlnet": {"d_model": 32, "n_head": 4, "n_layer": 2, "d_inner": 40},
+    "xlm": {"n_layers": 2, "n_heads": 4, "emb_dim": 32}, "openai-gpt": {}, "convbert": {}, "rembert": {},
+    "xglm": {"d_model": 32, "attention_heads": 4, "num_layers": 2},
+}  # fmt: skip
+
 # Checkpoints with tokenizers, by name: the model type, the network, whose tokenizer, and values of the configuration.
 WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
 ENDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None}
@@ -90,3 +102,18 @@ def make_network(config: Any, network_class: str) -> Any:
                 if parameter.dim() > 1 or name.endswith(("bias", "sinks")):
                     parameter.normal_(std=0.3)
     return network.eval()
+
+
+def make_by_hand(directory: Path, model_type: str) -> Path:
+    """Write a checkpoint of BY_HAND with a head and a tokenizer that has [PAD]; return its directory."""
+    size = write_foreign_tokenizer(directory, "bart")
+    ends = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    config = small_config(model_type, **BY_HAND[model_type], vocab_size=size, **ends)
+    mapping = transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    if type(config) not in mapping:
+        mapping = transformers.MODEL_FOR_MASKED_LM_MAPPING
+    network = make_network(config, mapping[type(config)].__name__)
+    if network.can_generate():
+        network.generation_config.no_repeat_ngram_size = 1
+    network.save_pretrained(directory)
+    return directory

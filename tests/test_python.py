@@ -43,9 +43,7 @@ def test_ways_are_names_too(minilm):
     texts, where = ["A dog ran.", "It rains."], {"layers": "5", "heads": "0"}
     for ways in ("zero,mean", ["zero", "mean"], ("zero", "mean")):
         found = attncli.ablate(minilm, A, ways, reference=texts, **where)
-        assert found.ways == ["zero", "mean"]
-        expected = attncli.ablate(minilm, A, attncli.Ways(("zero", "mean"), texts), **where)
-        assert np.array_equal(found.effects, expected.effects)
+        assert found.ways == ["zero", "mean"] and found.effects.shape == (1, 2, 1, 1)
     assert attncli.ablate(minilm, A, ways="mean", **where).ways == ["mean"]
 
 
@@ -205,12 +203,6 @@ def test_a_value_that_there_is_not_names_those_that_there_are(minilm, call, says
         call(minilm)
 
 
-def test_the_name_that_vectors_had_still_works(minilm):
-    with pytest.warns(DeprecationWarning, match="neurons is called vectors now"):
-        record = minilm.attend(A, neurons="5.0", layers="5")
-    assert record.vectors.heads == [(5, 0)]
-
-
 # --- one line -------------------------------------------------------------------------------------------
 
 
@@ -253,7 +245,6 @@ def test_a_model_is_one_line(minilm, tiny):
             lambda model: model.attend(A, vectors="5.0").vectors,
             r"Vectors\(heads=\[\(5, 0\)\], query=float32 \[1, 9, 32\], key=float32 \[1, 9, 32\], .*\)",
         ),
-        (lambda model: attncli.Ways("mean"), r"Ways\(names=\['mean'\], texts=None\)"),
     ],
 )
 def test_a_result_is_one_line(minilm, call, line):

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from hooks import outputs_put
 from torch import Tensor
+from windows import sums_of
 
 from attncli import load_model
 from attncli.attention import MASKS
-from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import scaled_tolerance
 from attncli.cli.app import main
 from attncli.corpus.reducer import Pace, Reducer
@@ -54,6 +54,7 @@ from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
+from attncli.models.taps import InputsAndOutputs
 from attncli.models.transformers_peer import Reference, load_reference, quiet
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
@@ -322,14 +323,14 @@ def gradients(peers: OwnPeers) -> Iterator[float]:
 IN_FLOAT64 = scaled_tolerance(torch.float64, 1, TOKENS**2)
 
 
-def cut_windows(peers: OwnPeers) -> list[list[Window]]:
+def cut_windows(peers: OwnPeers) -> list[Window]:
     """Cut the texts, their words in reverse and half of them as `stats` does. The first query does not count."""
     texts = [beginning(one.text).split() for one in peers.inputs]
-    found: list[list[Window]] = []
+    found: list[Window] = []
     for words in (some for every in texts for some in (every, every[::-1], every[: len(every) // 2 or 1])):
         with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
             [window] = windows(len(found), " ".join(words), peers.model.tokenizer)
-            found.append([replace(window, counted=(1, len(window)))])
+            found.append(replace(window, counted=(1, len(window))))
     return found
 
 
@@ -338,11 +339,11 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
-def their_sums(peers: OwnPeers, texts: list[list[Window]], counting: Counting) -> Sums:
+def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     config = peers.model.config
     expected = Sums.nothing(config.layers, config.heads, counting.distances)
-    for [window] in texts:
+    for window in texts:
         weights = peers.theirs(window.tokens).weights.double()
         if counting.measure == "norm":
             norms = peers.norms(window.tokens)
@@ -360,7 +361,7 @@ def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
     texts, counting = cut_windows(peers), Counting(peers.mask, measure=measure)
     expected = their_sums(peers, texts, counting)
     for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
-        found = Reducer(peers.model, counting, pace).reduce(texts)
+        found = sums_of(Reducer(peers.model, counting, pace), texts)
         for ours, wanted in (
             (found.figures, expected.figures),
             (found.spread, expected.spread),
@@ -373,7 +374,7 @@ def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
 def distances(peers: OwnPeers) -> Iterator[float]:
     """Compare the mean Jensen-Shannon divergence between each two heads."""
     texts, counting = cut_windows(peers), Counting(peers.mask, distances=True)
-    found, expected = Reducer(peers.model, counting).reduce(texts), their_sums(peers, texts, counting)
+    found, expected = sums_of(Reducer(peers.model, counting), texts), their_sums(peers, texts, counting)
     assert found.divergence is not None and expected.divergence is not None
     yield float(np.abs(found.divergence - expected.divergence).max()) / expected.queries
 
@@ -446,12 +447,13 @@ def formula(peers: OwnPeers) -> Iterator[float]:
     """Compare `MultiHeadAttention.forward`, as the tutorials write it, on each layer's input, under every mask."""
     for (plain, padded), mask in product(peers.padded()[:1], MASKS):
         text = plain if padded.first and mask == "none" else padded  # `forward` counts positions from [PAD] on
-        kept = AttentionInputs(peers.model)
+        kept = InputsAndOutputs()
         [one] = peers.model.take([text], Request(peers.layers, mask=mask), [kept])
         expected, rows = peers.theirs(text, mask).weights, peers.rows(text)
         for layer, allowed in zip(peers.layers, as_tensor(one.masks, peers.model.device), strict=True):
             with torch.inference_mode():
-                weights = kept.attention(layer)(kept.inputs[layer], mask=allowed).weights[0]
+                attention = peers.model.network.layer(layer).attention
+                weights = attention(kept.inputs[layer], mask=allowed).weights[0]
             yield difference(weights[:, rows], expected[layer][:, rows])
 
 

@@ -133,10 +133,6 @@ class Usual:
     def texts(self) -> int:
         return len(self.each) if self.count is None else self.count
 
-    def layer(self, place: int) -> tuple[Doubles, Doubles]:
-        """Return the sums and counts of the layer at `place`."""
-        return self.sums[place], self.counts[place]
-
     def select(self, rows: Sequence[int], columns: Sequence[int]) -> "Usual":
         """Return those of some layers and heads, by their places."""
         each = [TextSums(one.tokens, one.sums[np.ix_(rows, columns)], one.counts[rows]) for one in self.each]
@@ -284,7 +280,12 @@ def edges(record: AttentionRecord, over: Usual) -> list[list[Edge]]:
     pairs = WordPairs.of(record)
     bins, different = pairs.bins(), pairs.different()
     for place, layer in enumerate(record.layers):
-        weights, allowed, sums, counts = record.weights[place], different & record.masks[place], *over.layer(place)
+        weights, allowed, sums, counts = (
+            record.weights[place],
+            different & record.masks[place],
+            over.sums[place],
+            over.counts[place],
+        )
         if counts.sum() >= 2:
             usual = usual_weights(weights, bins, allowed, sums, counts)
             found += strong_edges(layer, record.heads, weights, usual, allowed)
@@ -408,7 +409,7 @@ def strongest_edges(
             allowed = choosing
         weights = record.weights[place]
         to_key = others_give(weights, np.broadcast_to(counted_queries(record, layer)[:, None], chosen.shape))
-        usual = np.where(words, usual_weights(weights, bins, words, *over.layer(place)), to_key)
+        usual = np.where(words, usual_weights(weights, bins, words, over.sums[place], over.counts[place]), to_key)
         ranked = np.where(allowed, weights - usual if content else weights, -np.inf)
         for head in record.heads_of(layer):
             column = record.heads.index(head)

@@ -150,7 +150,7 @@ def typed(one: Option) -> Any:
             metavar=one.metavar,
             help=one.help,
             show_default=False,
-            autocompletion=adapted(one.complete),
+            autocompletion=one.complete,
             rich_help_panel=one.group,
         )
     return typer.Option(
@@ -162,16 +162,9 @@ def typed(one: Option) -> Any:
         max=one.most,
         show_default=one.show_default,
         envvar=one.envvar,
-        autocompletion=adapted(one.complete),
+        autocompletion=one.complete,
         rich_help_panel=one.group,
     )
-
-
-def adapted(complete: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Return a completer as Typer calls it."""
-    if complete is None or len(inspect.signature(complete).parameters) == 1:
-        return complete
-    return lambda ctx, incomplete: complete(ctx.params, incomplete)
 
 
 def saves(feature: type[Feature]) -> str:

@@ -1,6 +1,6 @@
 """Sum the weights of a batch on its way through the network: no map outlives its layer, and a long one is never whole.
 
-The walk is that of `Model.take`. How texts become batches is in `attncli.corpus.reducer`.
+How texts become batches is in `attncli.corpus.reducer`.
 """
 
 import math
@@ -16,25 +16,26 @@ from torch import Tensor
 from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import FIGURES, LINEAR, Counting, Sums, divergence_sums, factors
+from attncli.corpus.sums import FIGURES, LEAST, LINEAR, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, Rows
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
 from attncli.models.weighing import weigh
-from attncli.text.tokenizer import Tokenizer
 from attncli.text.windows import Window
 
-LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
 QUERIES = 32  # of one long window, at least: products of fewer rows with all keys take twice the time
-TOKENS_A_CORE = 1024  # of a batch on a CPU, where each core has its own: more takes memory and gains 2%
 
 
 class Memory(threading.local):
-    """Memory for tensors of any shape that every part uses again, per thread. New memory would leave gaps."""
+    """Memory for tensors of any shape that every part uses again, per thread. New memory would leave gaps.
+
+    size: weights in memory at a time; a single query, or the pieces of one word, are never divided.
+    """
 
     def __init__(self, size: int, like: Tensor, tensors: int) -> None:
+        self.size = size
         self.all = like.new_empty(tensors, size)
 
     def room(self, *shape: int) -> list[Tensor]:
@@ -44,83 +45,47 @@ class Memory(threading.local):
         return [one[:count].view(shape) for one in self.all]
 
 
-_Met = tuple[Block, Tensor | None]  # the heads of a layer on a run, and their `transformed_lengths` for norms
+def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window]) -> list[Sums]:
+    """Return the sums over the queries of each window, from one walk.
 
-
-class BatchSums:
-    """Sums the weights of batches on a network. Several threads may do so, each with its own batch.
-
-    block_weights: weights in memory at a time; a single query, or the pieces of one word, are never divided.
+    Raises RequestError if the sums of a head are no numbers.
     """
-
-    def __init__(self, model: Engine, counting: Counting, block_weights: int) -> None:
-        self.model = model
-        self.counting = counting
-        self.block_weights = block_weights
-        like = torch.empty(0, dtype=model.map_dtype, device=model.device)
-        self.memory = Memory(block_weights, like, 3 if counting.measure == "norm" else 2)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.model.tokenizer
-
-    def parts(self, batch: Sequence[Window]) -> list[Sums]:
-        """Return the sums over the queries of each window, from one walk."""
-        model = self.model
-        texts = [window.tokens for window in batch]
-        with torch.inference_mode():
-            rows = model.rows(texts, self.counting.mask, together=self.together)
-            sums = BlockSums(self, batch, rows)
-            ending = Ending(model.select_layers("all")[-1], range(model.heads), sums.needs_values)
-            for _ in model.walk(rows, [sums], ending):
-                pass
-            self.check_finite(sums.totals)
-            divergences = sums.divergences() if self.counting.distances else [None] * len(batch)
-        limits, alike = sums.uniform_sums()
-        return [
-            Sums.of_part(window.queries, limits[number], sums.totals[number], divergences[number], alike[number])
-            for number, window in enumerate(sums.windows)
-        ]
-
-    def together(self, length: int) -> int:
-        """Return the number of texts of a length whose weights are in memory together."""
-        return self.block_weights // (self.model.heads * length**2)
-
-    def check_finite(self, totals: Doubles) -> None:
-        """Raises RequestError if the sums of a head, `[window, layer, head, figure]`, are no numbers."""
-        bad = np.argwhere(~np.isfinite(totals))
-        if len(bad):
-            raise self.model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
+    with torch.inference_mode():
+        rows = model.rows(
+            [window.tokens for window in batch],
+            counting.mask,
+            together=lambda length: memory.size // (model.heads * length**2),
+        )
+        sums = BatchSums(model, counting, memory, batch, rows)
+        ending = Ending(model.select_layers("all")[-1], range(model.heads), sums.needs_values)
+        for _ in model.walk(rows, [sums], ending):
+            pass
+        if len(bad := np.argwhere(~np.isfinite(sums.totals))):
+            raise model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
+        divergences = sums.divergences() if counting.distances else [None] * len(batch)
+    queries = [(window.in_words if counting.words else window).queries for window in batch]
+    return list(map(Sums.of_part, queries, sums.totals, *sums.uniform_sums(), divergences))
 
 
-class BlockSums(Tap):
+class BatchSums(Tap):
     """Sums the figures of the weights of a batch, one part of a block after the other.
 
-    windows: windows of tokens or of words, as their queries are counted. totals: `[window, layer, head, figure]`.
+    totals: `[window, layer, head, figure]`.
     """
 
-    def __init__(self, sums: BatchSums, batch: Sequence[Window], rows: Rows) -> None:
-        model, counting = sums.model, sums.counting
-        self.memory = sums.memory
-        self.device = model.device
-        self.block_weights = sums.block_weights
-        self.words, self.norm, self.distances = counting.words, counting.measure == "norm", counting.distances
-        self.needs_values = self.norm
-        self.batch = batch
-        self.rows = rows
-        self.windows = [window.in_words if self.words else window for window in batch]
+    def __init__(self, model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window], rows: Rows) -> None:
+        self.memory, self.batch, self.rows, self.device = memory, batch, rows, model.device
+        self.words, self.distances = counting.words, counting.distances
+        self.norm = self.needs_values = counting.measure == "norm"
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
-        self.units: list[Units] = []
-        self.blocks: list[list[_Queries] | None] = []  # of runs whose weights exist together, made once
-        self.met: list[list[_Met]] = [[] for _ in rows.runs]  # of each run by layer, if its maps are needed again
+        self.units: list[Units] = []  # of each run
+        for run in rows.runs:
+            block = max(min(QUERIES, memory.size // run.length), memory.size // (model.heads * run.length))
+            self.units.append(Units([batch[text] for text in run.texts], self.words, block, self.device))
+        # If maps are needed again: of each run, by layer, the heads, and their `transformed_lengths` for norms.
+        self.met: list[list[tuple[Block, Tensor | None]]] = [[] for _ in rows.runs]
         self.lengths: Tensor | None = None  # of the current block
         self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
-        for run in rows.runs:
-            fewest = min(QUERIES, self.block_weights // run.length)
-            block = max(fewest, self.block_weights // (model.heads * run.length))
-            units = Units([batch[text] for text in run.texts], self.words, block, model.device)
-            self.units.append(units)
-            self.blocks.append(list(units.counted()) if units.is_one_block else None)
 
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
@@ -133,15 +98,16 @@ class BlockSums(Tap):
 
     def parts(self, block: Block) -> Iterator[Block]:
         """Divide a block into queries that are counted together, and into as many heads as fit into memory."""
-        for counted in self.blocks_of(block.run.number, block.window):
+        count = len(block.numbers)
+        for counted in self.units[block.run.number].counted(block.window):
             within = block.some_queries(counted.queries).some_keys(counted.keys)
-            for places in self.together(within):
-                part = within.only(places)
+            some = max(1, self.memory.size // (len(within.query) * within.query.shape[2] * within.key.shape[2]))
+            for start in range(0, count, some):
+                part = within.only(slice(start, min(start + some, count)))
                 self.part = counted, self.memory.room(*part.query.shape[:3], part.key.shape[2])
                 yield part
 
     def room(self, part: Block) -> Tensor:
-        """Return the memory that every part uses again."""
         assert self.part is not None
         return self.part[1][0]
 
@@ -149,63 +115,38 @@ class BlockSums(Tap):
         assert self.part is not None
         counted, (_, logarithms, *spare) = self.part
         lengths = None if self.lengths is None else self.lengths[:, list(part.numbers), part.keys]
-        rows = self.counted(self.units[part.run.number], weights, part.queries, lengths, spare)
+        rows = as_counted(self.units[part.run.number], weights, part.queries, lengths, spare)
         if rows.shape != logarithms.shape:
             logarithms = torch.empty_like(rows)
         sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
-    def blocks_of(self, run: int, reach: Reach | None) -> "Iterable[_Queries]":
-        """Return the queries of a run in blocks; with a `reach`, those of one long window without keys out of it."""
-        units, made = self.units[run], self.blocks[run]
-        if made is not None:
-            return made
-        return units.counted(None if self.words or len(units.windows) > 1 else reach)
-
-    def together(self, block: Block) -> Iterator[slice]:
-        """Yield the heads in groups whose weights fit into memory."""
-        count = len(block.numbers)
-        some = max(1, self.block_weights // (len(block.query) * block.query.shape[2] * block.key.shape[2]))
-        yield from (slice(start, min(start + some, count)) for start in range(0, count, some))
-
-    def counted(
-        self, units: "Units", weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
-    ) -> Tensor:
-        """Return weights as they are counted: between words, as shares of norms. spare: memory for norms."""
-        if lengths is not None:
-            weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
-        weights = units.merged(weights, queries)
-        if lengths is not None:  # a row of zeros stays one
-            weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
-        return weights
-
     def uniform_sums(self) -> tuple[Doubles, Doubles]:
         """Return uniform attention's entropy, `[window, layer]`, and figures in LINEAR, `[window, layer, figure]`."""
         limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
-            shared: dict[int, tuple[Doubles, Doubles]] = {}
+            masks = {id(mask): mask for mask in run.masks}  # which layers share
+            uniform = {number: units.uniform_sums(mask) for number, mask in masks.items()}
             for layer, mask in enumerate(run.masks):
-                if id(mask) not in shared:
-                    reach = None if mask is None else mask.window
-                    shared[id(mask)] = units.uniform_sums(mask, self.blocks_of(run.number, reach))
-                limits[run.texts, layer], linear[run.texts, layer] = shared[id(mask)]
+                limits[run.texts, layer], linear[run.texts, layer] = uniform[id(mask)]
         return limits, linear
 
     def divergences(self) -> list[Doubles]:
-        """Return, for each window, the sum over its queries of the divergence between each two heads of all layers.
-
-        The maps are computed again from the queries and keys of each layer, never more than a block at a time.
-        """
+        """Return, for each window, the sum over its queries of the divergence between each two heads of all layers."""
         return self.rows.in_order(
             [self.divergence(met, text, slice(place, place + 1)) for place, text in enumerate(run.texts)]
             for run, met in zip(self.rows.runs, self.met, strict=True)
         )
 
-    def divergence(self, met: Sequence[_Met], text: int, place: slice) -> Doubles:
-        """Return the sums of one window at a place of a run, `[head of all layers, head of all layers]`."""
+    def divergence(self, met: Sequence[tuple[Block, Tensor | None]], text: int, place: slice) -> Doubles:
+        """Return the sum over the queries of a window, at a place of its run, of the divergence between each two heads
+        of all layers, `[head of all layers, head of all layers]`.
+
+        The maps are computed again from the queries and keys of each layer, never more than a block at a time.
+        """
         length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
         every = layers * heads
-        units = Units([self.batch[text]], self.words, self.block_weights // (every * length), self.device)
+        units = Units([self.batch[text]], self.words, self.memory.size // (every * length), self.device)
         total = np.zeros((every, every))
         for block in units.blocks():
             made: dict[tuple[int, int], Tensor] = {}
@@ -214,7 +155,7 @@ class BlockSums(Tap):
                 room, _, *spare = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
                 weigh(some.some_queries(block), room)
                 own_lengths = None if lengths is None else lengths[place]
-                counted = self.counted(units, room, block, own_lengths, spare)[0].float().cpu().clone()
+                counted = as_counted(units, room, block, own_lengths, spare)[0].float().cpu().clone()
                 made.update(zip(product([some.layer], some.numbers), counted, strict=True))
             maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
             total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])
@@ -244,26 +185,23 @@ class Units:
     """
 
     def __init__(self, windows: Sequence[Window], words: bool, block: int, device: torch.device) -> None:
-        self.cut = windows
         self.windows: Sequence[Window] = [window.in_words for window in windows] if words else windows
         self.longest = max(map(len, self.windows))
         self.length = len(windows[0])
         self.block = max(1, block)
+        self.is_one_block = self.block >= self.length
         self.device = device
+        self.made: list[_Queries] | None = None  # of a run whose weights are in memory together
         self.word_of: Tensor | None = None  # [window, token]: the place of its word among the words
         if words:
+            self.starts = windows[0].starts
             tokens = np.arange(self.length)
             places = [np.searchsorted(window.starts, tokens, side="right") - 1 for window in windows]
             self.word_of = torch.from_numpy(np.stack(places)).to(device)
 
-    @property
-    def is_one_block(self) -> bool:
-        """Return whether one block holds all queries."""
-        return self.block >= self.length
-
     def blocks(self) -> Iterator[slice]:
         """Yield the queries in blocks, which divide no word. Several windows are one block."""
-        ends = np.arange(self.length + 1) if self.word_of is None else np.append(self.cut[0].starts, self.length)
+        ends = np.arange(self.length + 1) if self.word_of is None else np.append(self.starts, self.length)
         start = 0
         while start < self.length:
             fitting = ends[(ends > start) & (ends <= start + self.block)]
@@ -271,15 +209,23 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self, reach: Reach | None = None) -> Iterator[_Queries]:
-        """Yield the blocks, and what their weights count for.
+    def counted(self, reach: Reach | None) -> Iterable[_Queries]:
+        """Return the blocks, and what their weights count for.
 
-        reach: of a layer, for one long window; keys that no query of a block sees are left out.
+        reach: of a layer; of one long window, keys that no query of a block sees are left out.
         """
+        if self.made is not None:
+            return self.made
         every = slice(0, self.length)
-        blocks = zip(self.blocks(), repeat(every)) if reach is None else bands(reach, every, every)
-        for queries, keys in blocks:
-            yield _Queries(queries, keys, self.factors(queries, keys), self.counts(queries))
+        blocks: Iterable[tuple[slice, slice]]
+        if reach is None or self.word_of is not None or self.is_one_block:
+            blocks = zip(self.blocks(), repeat(every))
+        else:
+            blocks = bands(reach, every, every)
+        made = (_Queries(block, keys, self.factors(block, keys), self.counts(block)) for block, keys in blocks)
+        if self.is_one_block:
+            self.made = list(made)
+        return self.made or made
 
     def rows(self, block: slice) -> slice:
         """Return the places of a block of queries among tokens or words."""
@@ -325,35 +271,47 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def uniform_sums(self, mask: LayerMask | None, blocks: Iterable[_Queries]) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self, mask: LayerMask | None) -> tuple[Doubles, Doubles]:
         """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
         `[window]`, and its figures in LINEAR, `[window, figure]`.
 
-        mask: between tokens; None hides nothing. A word sees a word if any of its pieces sees any piece. blocks: all
-        queries, with the keys that they may attend to.
+        mask: between tokens; None hides nothing. A word sees a word if any of its pieces sees any piece.
         """
         entropy = torch.zeros(len(self.windows), dtype=torch.float64)
         linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
-        for block in blocks:
-            allowed = self.allowed(mask, block.queries, block.keys)
+        for block in self.counted(None if mask is None else mask.window):
+            visible = None if mask is None else mask.of(block.queries, block.keys, self.device)
+            if visible is None:
+                lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
+                seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
+                allowed = seen[:, None].float().expand(-1, block.counts.shape[2], -1)
+            else:
+                size = (
+                    len(self.windows),
+                    1,
+                    block.queries.stop - block.queries.start,
+                    block.keys.stop - block.keys.start,
+                )
+                allowed = (self.merged(visible.expand(size).float(), block.queries) > 0)[:, 0].float()
             keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
             entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
             linear += _weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
         return entropy.numpy(), linear.numpy()
 
-    def allowed(self, mask: LayerMask | None, block: slice, keys: slice) -> Tensor:
-        """Return 1 where a query of a block may attend to a key, else 0: float `[window, query, key]`."""
-        rows = self.rows(block)
-        visible = None if mask is None else mask.of(block, keys, self.device)
-        if visible is None:
-            lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
-            seen = torch.arange(self.longest, device=self.device) < lengths[:, None]
-            return seen[:, None].float().expand(-1, rows.stop - rows.start, -1)
-        size = len(self.windows), 1, block.stop - block.start, keys.stop - keys.start
-        return (self.merged(visible.expand(size).float(), block) > 0)[:, 0].float()
-
 
 # --- sums of weights ----------------------------------------------------------------------------------
+
+
+def as_counted(
+    units: Units, weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
+) -> Tensor:
+    """Return weights as they are counted: between words, as shares of norms. spare: memory for norms."""
+    if lengths is not None:
+        weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
+    weights = units.merged(weights, queries)
+    if lengths is not None:  # a row of zeros stays one
+        weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
+    return weights
 
 
 def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:

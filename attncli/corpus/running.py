@@ -1,4 +1,4 @@
-"""Go through a corpus: from the names of files to the sums of everything in them.
+"""Go through a corpus: from its texts to the sums of everything in them.
 
 This process reads the texts, shard by shard. An engine counts shards: this process, several of this machine
 (`concurrent.futures`), or Ray. Their sums are added in the order of the shards: another order would give another last
@@ -7,38 +7,17 @@ bit.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
-from typing import Generic, NamedTuple
+from typing import Any, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.engines import Engine, here, processes
-from attncli.corpus.files import TEXTS, Input, Kinds, find_inputs
-from attncli.corpus.shards import CorpusSize, Folder, Shard, Total, Work, shards
-from attncli.corpus.texts import Choosing
+from attncli.corpus.engines import Engine, here, on_ray, processes
+from attncli.corpus.shards import SHARD_BYTES, CorpusSize, Folder, Shard, Total, Work, shards
 
 HERE, RAY = "here", "ray"
 PROCESSES_A_CORE = 16  # at most: each takes memory, and from two on none makes it faster
-
-# --- what to read, and where to count -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The files to read, by the names of files, folders and addresses, how texts stand in them, and their kinds."""
-
-    names: Sequence[str]
-    reading: Choosing
-    kinds: Kinds = TEXTS
-
-    @cached_property
-    def inputs(self) -> list[Input]:
-        """The files, found once. Raises RequestError as `find_inputs` and the reading's `check`."""
-        found = find_inputs(self.names, self.kinds)
-        self.reading.check(found)
-        return found
 
 
 @dataclass(frozen=True)
@@ -48,7 +27,7 @@ class Where:
     on: "here", "ray" (a Ray that runs, or else a new one on this machine), or the address of a Ray (`ray://...`).
     workers: how many count side by side; by default this process alone, on all its cores, and on Ray as many as there
     is room for. gpus: GPUs of each worker on Ray, which may be a fraction. state: a folder for sums, or its address;
-    None keeps none. shard_bytes: the size of a shard; None is the work's.
+    None keeps none. shard_bytes: the size of a shard; None is SHARD_BYTES.
 
     Raises RequestError for an unknown engine, and for options that have no effect on it.
     """
@@ -73,16 +52,9 @@ class Where:
     def on_ray(self) -> bool:
         return self.on == RAY or self.on.startswith(f"{RAY}://")
 
-    @property
-    def device(self) -> str | None:
-        """The device of workers on Ray; None if the model decides."""
-        return ("cuda" if self.gpus else "cpu") if self.on_ray else None
-
     def engine(self) -> Engine:
         """Return the engine. Raises RequestError if it needs a library that is not installed."""
         if self.on_ray:
-            from attncli.corpus.on_ray import on_ray
-
             return on_ray(None if self.on == RAY else self.on, self.workers, self.gpus)
         return here if self.workers is None else processes(self.workers, max(1, _cores() // self.workers))
 
@@ -109,26 +81,22 @@ def silent(now: HowFar) -> None:
     """Shows nothing."""
 
 
-@dataclass(frozen=True)
-class Result(Generic[Total]):
-    """The sums of a corpus. partial: the run was interrupted."""
+def go_through(
+    work: Work[Total], texts: Iterable[Any], where: Where = Where(), show: Show = silent
+) -> tuple[Total, bool]:
+    """Return the sums over texts, and whether a KeyboardInterrupt ended the run early.
 
-    total: Total
-    partial: bool = False
-
-
-def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: Show = silent) -> Result[Total]:
-    """Return the sums over a corpus. Sums that the folder has already are not made again.
-
-    A KeyboardInterrupt ends the run early, with a `partial` result.
+    Sums that the folder has already are not made again.
 
     Raises RequestError for texts that can't be read, for a shard that can't be counted, and as the work and the engine.
     """
     folder = None if where.state is None else Folder(where.state)
-    cut = shards(corpus.reading.texts(corpus.inputs), where.shard_bytes or work.shard_bytes)
+    cut = shards(texts, where.shard_bytes or SHARD_BYTES)
     if (first := next(cut, None)) is None:
-        return Result(work.nothing())
-    work = (work if where.device is None else work.on(where.device)).starting_with(first)
+        return work.nothing(), False
+    if where.on_ray:
+        work = work.on("cuda" if where.gpus else "cpu")
+    work = work.starting_with(first)
     request = work.digest
     total, added = work.nothing(), 0
     waiting: dict[int, Total] = {}  # sums that are made before those of earlier shards
@@ -168,8 +136,8 @@ def go_through(work: Work[Total], corpus: Corpus, where: Where = Where(), show: 
             show(HowFar(before.plus(now).plus(size), before, added + len(waiting)))
         show(HowFar(before.plus(now), before, added))  # with the last sums from the folder
     except KeyboardInterrupt:
-        return Result(sum([*(waiting[number] for number in sorted(waiting)), *so_far], total), True)
-    return Result(total)
+        return sum([*(waiting[number] for number in sorted(waiting)), *so_far], total), True
+    return total, False
 
 
 def notify_partial(figures: str, where: Where) -> None:

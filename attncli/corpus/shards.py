@@ -8,8 +8,8 @@ import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,14 @@ from attncli.base.files import write_whole
 from attncli.base.printable import first_line
 from attncli.base.untrusted import parse_json, read_regular
 from attncli.corpus.texts import Place
+from attncli.models.opening import Opening
+
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
 
 SHARD_BYTES = 2**20  # a quarter of a million tokens of English: about a minute of one core with minilm
 VERSION = 3  # of sums in files
+MOST_THREADS = 8  # cores that share a computation: more wait for each other
 Arrays = dict[str, npt.NDArray[Any]]
 Total = TypeVar("Total", bound=Any)  # sums, which add up
 
@@ -80,15 +85,17 @@ class CorpusSize(NamedTuple):
 Counts = Callable[[Shard], Iterator[Total]]
 
 
+@dataclass(frozen=True)
 class Work(ABC, Generic[Total]):
-    """The sums to make of each shard. It is small, and is sent to the processes that count.
+    """The sums to make of each shard, on a model. It is small, and is sent to the processes that count.
 
-    options: the request as JSON, by the names of options; another request has other sums. shard_bytes: the default size
-    of a shard, about a minute of a core.
+    opening: how to open the model. options: the request as JSON, by the names of options; another request has other
+    sums. model: the open model, in this process only.
     """
 
+    opening: Opening
     options: dict[str, Any]
-    shard_bytes: ClassVar[int] = SHARD_BYTES
+    model: "Engine | None" = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -97,7 +104,7 @@ class Work(ABC, Generic[Total]):
 
     @abstractmethod
     def begin(self, cores: int | None) -> Counts[Total]:
-        """Return the function that counts a shard, on so many cores (all by default). Opens a model if it needs one.
+        """Return the function that counts a shard, on so many cores (all by default), and open the model.
 
         Its sums depend on the shard alone, not on `cores` or on earlier shards.
         """
@@ -117,22 +124,40 @@ class Work(ABC, Generic[Total]):
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Total:
         """Return the sums that `saved` returned."""
 
-    def on(self, device: str) -> "Work[Total]":
-        """Return the same work on another device."""
-        return self
-
     def starting_with(self, first: Shard) -> "Work[Total]":
         """Return the same work, as it is done on a corpus that begins with this shard."""
         return self
 
-    def without_model(self) -> "Work[Total]":
-        """Return the same work without anything that only this process has."""
-        return self
+    def on(self, device: str) -> "Work[Total]":
+        """Return the same work on another device."""
+        return replace(self, opening=replace(self.opening, device=device))
 
     @property
     def digest(self) -> str:
         request = json.dumps([VERSION, self.options, dict(self.fixed)], sort_keys=True)
         return hashlib.sha256(request.encode()).hexdigest()
+
+    def open_model(self) -> "Engine":
+        """Return the model. Raises RequestError as `Opening.open`, and for weights of another digest."""
+        if self.model is not None:
+            return self.model
+        found = self.opening.open()
+        if found.sha256 != self.options["model"]:
+            raise RequestError(f"{self.opening.name} is a different model on this machine")
+        return found
+
+
+def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
+    """Return the options of a command that concern the model or a part of it, by name."""
+    kind = model.kind(which)
+    return {
+        "command": command,
+        "model": model.sha256,
+        "--dtype": model.dtype_name,
+        "--engine": model.name,
+        "--which": None if kind == "encoder" else kind,
+        "--without": model.info_of(which).changes or None,
+    }
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Statistics:
             distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
             measure="share of norm" if counting.measure == "norm" else counting.measure,
             words=counting.words,
-            alike=None if sums.alike is None else sums.alike / sums.queries,
+            alike=sums.alike / sums.queries,
             kind=kind,
         )
 

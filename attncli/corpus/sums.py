@@ -4,7 +4,7 @@ The sums of a text, of some of its queries, or of a whole corpus are the same ki
 of them has to be kept. Every token counts once as a query, special tokens too; [PAD] never does.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -92,8 +92,7 @@ class Sums(Brief):
     limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
     divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads,
     `[layers * heads, layers * heads]`; None unless it was asked for.
-    alike: the sum over all queries of the figures in LINEAR of uniform attention. float64 `[layer, figure]`; None in
-    sums of an older version.
+    alike: the sum over all queries of the figures in LINEAR of uniform attention. float64 `[layer, figure]`.
     """
 
     texts: int
@@ -102,22 +101,22 @@ class Sums(Brief):
     totals: Doubles
     means: Doubles
     squares: Doubles
+    alike: Doubles
     divergence: Doubles | None = None
-    alike: Doubles | None = None
 
     @classmethod
     def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
         zero = np.zeros((layers, heads, len(FIGURES)))
         between = np.zeros((layers * heads, layers * heads)) if divergence else None
-        return cls(0, 0, np.zeros(layers), zero, zero, zero, between, np.zeros((layers, len(LINEAR))))
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, np.zeros((layers, len(LINEAR))), between)
 
     @classmethod
     def of_part(
-        cls, queries: int, limit: Doubles, totals: Doubles, divergence: Doubles | None, alike: Doubles | None
+        cls, queries: int, totals: Doubles, limit: Doubles, alike: Doubles, divergence: Doubles | None = None
     ) -> "Sums":
         """Return the sums over some queries of a text."""
         zero = np.zeros_like(totals)
-        return cls(0, queries, limit, totals, zero, zero, divergence, alike)
+        return cls(0, queries, limit, totals, zero, zero, alike, divergence)
 
     def of_text(self) -> "Sums":
         """Return these sums over all queries of one text as those of a whole text."""
@@ -125,11 +124,8 @@ class Sums(Brief):
         return replace(self, texts=1, means=mean, squares=mean**2)
 
     def __add__(self, other: "Sums") -> "Sums":
-        """Return the sums of both; None for a figure that either does not have."""
-        added: dict[str, Any] = {}
-        for name in (one.name for one in fields(self)):
-            mine, more = getattr(self, name), getattr(other, name)
-            added[name] = None if mine is None or more is None else mine + more
+        more = vars(other)
+        added: dict[str, Any] = {name: None if one is None else one + more[name] for name, one in vars(self).items()}
         return Sums(**added)
 
     @property
@@ -157,28 +153,25 @@ def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, di
     every = np.ones(rows.shape[2:], dtype=bool) if allowed is None else allowed[..., counted, :]
     seen = np.broadcast_to(every, (len(weights), *rows.shape[2:]))  # [layer, query, key]
     keys = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
+    totals = []
+    for layer in rows:  # [head, query, key]
+        entropy = -(layer * np.log(np.maximum(layer, LEAST))).sum(axis=(1, 2))
+        strongest = layer.max(axis=-1).sum(axis=-1)
+        rest = layer.reshape(len(layer), -1) @ linear
+        totals.append(np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64))
     return Sums.of_part(
         queries=window.queries,
+        totals=np.stack(totals),
         limit=np.log(keys).sum(axis=(1, 2)),
-        totals=np.stack([_plain_figures(layer, linear) for layer in rows]),
-        divergence=divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None,
         alike=(seen / keys).reshape(len(seen), -1) @ linear.astype(np.float64),
+        divergence=divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None,
     )
-
-
-def _plain_figures(weights: Floats, linear: Floats) -> Doubles:
-    """Return the sums over queries, `[head, figure]`, of `[head, query, key]`; linear `[query x key, figure]`."""
-    logs = np.log(np.maximum(weights, LEAST))
-    entropy = -(weights * logs).sum(axis=(1, 2))
-    strongest = weights.max(axis=-1).sum(axis=-1)
-    rest = weights.reshape(len(weights), -1) @ linear
-    return np.concatenate([entropy[:, None], strongest[:, None], rest], axis=1).astype(np.float64)
 
 
 # --- distances between heads ----------------------------------------------------------------------------
 
 MOST_CLUSTERS = 10
-LEAST = np.float32(1e-37)  # stands for a weight of 0, which has no logarithm
+LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
 
 
 @dataclass(frozen=True, repr=False)

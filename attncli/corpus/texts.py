@@ -9,12 +9,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import parse_json
-from attncli.corpus.files import CHUNK, PARQUET, BadFile, Input, import_arrow, is_json, is_table, open_input
+from attncli.corpus.files import (
+    CHUNK,
+    PARQUET,
+    TEXTS,
+    BadFile,
+    Input,
+    Kinds,
+    find_inputs,
+    import_arrow,
+    is_json,
+    is_table,
+    open_input,
+)
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
@@ -26,14 +38,14 @@ ROWS = 2**10  # rows of a table that are in memory at a time
 
 
 class Place(NamedTuple):
-    """A line or a row of a file, as messages name it. number: from 1."""
+    """A line or a row of a file, from 1, as messages name it; or a text of a list, from 0, whose `file` is empty."""
 
     file: str
     number: int
     unit: str = "line"
 
     def __str__(self) -> str:
-        return f"{self.file}, {self.unit} {self.number}"
+        return f"{self.file}, {self.unit} {self.number}".removeprefix(", ")
 
 
 class Line(NamedTuple):
@@ -119,8 +131,12 @@ def rows(one: Input, field: str) -> Iterator[str | None]:
             table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=CHUNK)
             check_column(one, table.schema_arrow, field)
             batches = table.iter_batches(ROWS, columns=[field], use_threads=False)
-        else:
-            batches = arrow_batches(file)
+        elif file.read(6) == b"ARROW1":
+            table = pyarrow.ipc.open_file(file)
+            batches = map(table.get_batch, range(table.num_record_batches))
+        else:  # a stream, as `datasets` writes it
+            file.seek(0)
+            batches = pyarrow.ipc.open_stream(file)
         for batch in batches:
             check_column(one, batch.schema, field)
             column = batch.column(batch.schema.get_field_index(field))
@@ -128,17 +144,6 @@ def rows(one: Input, field: str) -> Iterator[str | None]:
                 some = column.slice(start, ROWS)
                 some.validate(full=True)  # before it is followed into memory
                 yield from some.cast(pyarrow.large_string()).to_pylist()
-
-
-def arrow_batches(file: Any) -> Iterator[Any]:
-    """Yield the batches of a file of Arrow's: a stream, as `datasets` writes it, or one with a footer."""
-    pyarrow = import_arrow()
-    if file.read(6) == b"ARROW1":
-        table = pyarrow.ipc.open_file(file)
-        yield from map(table.get_batch, range(table.num_record_batches))
-    else:
-        file.seek(0)
-        yield from pyarrow.ipc.open_stream(file)
 
 
 def check_column(one: Input, schema: Any, field: str) -> None:
@@ -166,9 +171,10 @@ class Choosing(ABC):
 
     skip_bad: report a bad text in a Notice, and skip it. limit: how many of the texts that are taken are read, at most.
     sample: the share of the texts that is taken, above 0 and up to 1; None takes all. Whether a text is taken depends
-    only on the seed, its place in its file, and its content.
+    only on the seed, its place in its file, and its content. kinds: of the files that a folder stands for.
     """
 
+    kinds: ClassVar[Kinds] = TEXTS
     skip_bad: bool = False
     limit: int | None = None
     sample: float | None = None
@@ -194,11 +200,19 @@ class Choosing(ABC):
     def read(self, one: Input) -> Iterator[Any]:
         """Yield the texts of a file that are taken, whatever the limit."""
 
-    def texts(self, inputs: Iterable[Input]) -> Iterator[Any]:
-        """Yield the texts of all files in order, up to the limit.
+    def inputs(self, names: Sequence[str]) -> list[Input]:
+        """Return the files. Raises RequestError as `find_inputs` and `check`."""
+        found = find_inputs(names, self.kinds)
+        self.check(found)
+        return found
 
-        Raises RequestError, with file and line, for a text that is none, and BadFile for a file that can't be read.
+    def texts(self, names: Sequence[str]) -> Iterator[Any]:
+        """Return the texts of files in order, up to the limit. The files are found first (`inputs`).
+
+        Raises RequestError as `inputs`; then, with file and line, for a text that is none, and BadFile for a file that
+        can't be read.
         """
+        inputs = self.inputs(names)
 
         def each() -> Iterator[Any]:
             for one in inputs:
@@ -274,26 +288,22 @@ class TextFormat(Choosing):
             self.refuse(Line(raw.where, ""), str(error))
             return None
 
-    def windows(
-        self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None
-    ) -> Iterator[Iterator[Window]]:
+    def windows(self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None) -> Iterator[Window]:
         """Yield the windows of each text, numbered from 0 (`attncli.text.windows`).
 
         A bad text that is skipped has none, or lacks the last ones. Raises RequestError as `texts` and `windows`.
         """
         for number, line in enumerate(texts):
-            yield self._windows(number, line, tokenizer, stride)
-
-    def _windows(self, number: int, line: Line, tokenizer: Tokenizer, stride: int | None) -> Iterator[Window]:
-        try:
-            yield from windows(number, line.text, tokenizer, stride)
-        except Unreadable as error:
-            self.refuse(line, str(error))
+            try:
+                yield from windows(number, line.text, tokenizer, stride)
+            except Unreadable as error:
+                self.refuse(line, str(error))
 
     def refuse(self, line: Line, why: str) -> None:
         """Report a line that holds no text. Raises RequestError unless bad lines are skipped."""
         if not self.skip_bad:
-            raise RequestError(f"{line.where}: {why}: --skip-bad passes such {line.where.unit}s over")
+            hint = f": --skip-bad passes such {line.where.unit}s over" if line.where.file else ""
+            raise RequestError(f"{line.where}: {why}{hint}")
         warnings.warn(f"skipped {line.where}: {why}", Notice, stacklevel=2)
 
 

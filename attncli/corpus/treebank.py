@@ -15,7 +15,7 @@ import numpy as np
 
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
-from attncli.corpus.files import Input
+from attncli.corpus.files import TREEBANKS, Input
 from attncli.corpus.texts import Choosing, Place, RawLine, paragraphs
 from attncli.text.tokens import Tokens
 
@@ -100,6 +100,8 @@ class TreebankFormat(Choosing):
     the comment "# text = ..."; without it, or if its words are others, the forms, with a space after each that has no
     SpaceAfter=No.
     """
+
+    kinds = TREEBANKS
 
     def read(self, one: Input) -> Iterator[Sentence]:
         try:

@@ -76,12 +76,8 @@ class _Sums(NamedTuple):
 
 def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]:
     """Return the layers and heads of a request. Raises RequestError for numbers out of range."""
-    if engine.can_be_tapped:
-        chosen = engine.of_part(request.which).resolve_selection(request)
-        return chosen.layers, chosen.heads
-    info = engine.info_of(request.which)
-    layers, heads, _ = request.choose_in(info.layers, info.heads)
-    return layers, heads
+    chosen = engine.of_part(request.which).resolve_selection(request)
+    return chosen.layers, chosen.heads
 
 
 def _compute(engine: "Engine", request: Request, words: bool, tell: Callable[[float], None]) -> _Sums:

@@ -290,7 +290,7 @@ class Reference:
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
 
 
-def reference(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
+def reference_of(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
     """Run these texts, up to MOST_TOKENS, and keep the outputs of all heads. Raises ValueError without a text."""
     taken: list[Tokens] = []
     for text in texts:
@@ -305,7 +305,7 @@ def reference(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -
 def usual_reference(model: Engine, mask: str | None = None) -> Reference:
     """Run the short texts that come with the program."""
     with no_notices():  # that one of these texts was cut is not worth a Notice
-        return reference(model, model.tokenize(map(Input, lines()), None), mask)
+        return reference_of(model, model.tokenize(map(Input, lines()), None), mask)
 
 
 def of_batch(model: Engine, batch: Sequence[Tokens], mask: str | None) -> Tensor:

@@ -12,7 +12,7 @@ importance; as a control in random orders (Michel et al. 2019, section 4). An or
 would overfit. So every second text makes the order, and the others measure the output.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from attncli.effects.asking import AskingFields
-    from attncli.effects.change import Head, Reference
+    from attncli.effects.change import Put
     from attncli.effects.question import Question
     from attncli.models.engine import Engine
 
@@ -103,9 +103,10 @@ class Ablate(AskingFeature):
                 f"{self.file} has {len(texts):,} texts, and ablate takes at most {MOST_TEXTS:,}: give some of its "
                 f"lines (head -n {MOST_TEXTS})"
             )
-        ways = Ways(names, None if self.reference is None else read_lines(self.reference))
+        reference = None if self.reference is None else read_lines(self.reference)
         layers, heads = chosen_layers(self, "all"), self.head or "all"
-        found = ablate(self.open_model(), texts, ways, layers, heads, self.asking, progress)
+        model = self.open_model()
+        found = ablate(model, texts, names, layers, heads, self.asking, progress, reference=reference)
         return _report(found, self.top, None if self.whole else self.file)
 
 
@@ -113,42 +114,6 @@ class Ablate(AskingFeature):
 
 FEWEST = 3  # texts that an interval of their mean needs
 COVERED = 0.96  # of intervals around normal effects hold the mean; around skewed ones, as real effects are, some 0.95
-
-
-@dataclass(frozen=True)
-class Ways:
-    """The ways to replace the outputs of heads.
-
-    names: of `choices.Way`, or one text with commas. texts: other texts, from which "mean" and "resample" take outputs.
-
-    Raises RequestError for an unknown way, and TypeError for a name that is no text.
-    """
-
-    names: str | Sequence[str] = ("zero",)
-    texts: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.names, str):
-            object.__setattr__(self, "names", choices.several("way", self.names, choices.Way))
-        if not isinstance(self.names, Sequence):
-            names = ", ".join(choices.names(choices.Way))
-            raise TypeError(
-                f"ways is {describe(self.names)}: give one of {names}, several with commas, or attncli.Ways"
-            )
-        for name in self.names:
-            choices.check("way", name, choices.Way)
-        if self.texts is not None:
-            check_texts("reference", self.texts)
-
-    def reference(self, model: "Engine", mask: str | None) -> "Reference | None":
-        """Run the other texts; None for "zero" alone."""
-        if set(self.names) <= {"zero"}:
-            return None
-        from attncli.effects.change import reference, usual_reference
-
-        if self.texts is None:
-            return usual_reference(model, mask)
-        return reference(model, model.tokenize(map(Input, self.texts), None), mask)
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,7 +238,7 @@ class Ablation:
 def ablate(
     model: "Engine",
     texts: str | Sequence[str],
-    ways: Ways | str | Sequence[str] = "zero",
+    ways: str | Sequence[str] = "zero",
     layers: Selection = "all",
     heads: Heads = "all",
     asking: Asking | None = None,
@@ -286,8 +251,8 @@ def ablate(
 
     Several texts also give the curves of silencing more and more heads.
 
-    ways: zero, mean or resample; several with commas, or as `Ways`. reference: other texts, from which mean and
-    resample take outputs.
+    ways: zero, mean or resample; several as a list or with commas. reference: other texts, from which mean and resample
+    take outputs.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
     progress: advances with every set of heads of every text that is replaced.
 
@@ -299,118 +264,90 @@ def ablate(
 
     asking = merge_asking(asking, fields)
     model = require_tapped(model, asking.which)
-    if not isinstance(ways, Ways):
-        ways = Ways(ways, reference)
-    elif reference is not None:
-        raise TypeError("reference is a field of ways too: give Ways(names, texts) or reference=..., not both")
-    if reference is not None and set(ways.names) == {"zero"}:
+    if isinstance(ways, str):
+        ways = choices.several("way", ways, choices.Way)
+    if not isinstance(ways, Sequence):
+        names = ", ".join(choices.names(choices.Way))
+        raise TypeError(f"ways is {describe(ways)}: give one of {names}, or several with commas")
+    for way in ways:
+        choices.check("way", way, choices.Way)
+    if reference is not None and set(ways) == {"zero"}:
         raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
+    if reference is not None:
+        check_texts("reference", reference)
     every = [texts] if isinstance(texts, str) else texts
     check_texts("texts", every, "give a str, or a list of them")
     questions = (make_question(model, text, asking, quiet=number > 0) for number, text in enumerate(every))
-    return ablation(model, questions, ways, layers, heads, asking.mask, progress, len(every))
+    return ablation(model, questions, len(every), ways, reference, layers, heads, asking.mask, progress)
 
 
 def ablation(
     model: "Engine",
     questions: "Iterable[Question]",
-    ways: Ways = Ways(),
+    count: int = 1,
+    ways: Sequence[str] = ("zero",),
+    reference: Sequence[str] | None = None,
     layers: Selection = "all",
     heads: Heads = "all",
     mask: str | None = None,
     progress: Progress = silent,
-    count: int = 1,
 ) -> Ablation:
-    """Measure the effects on `count` questions of one kind, asked under this mask. progress: as for `ablate`."""
-    silencing, mask = Silencing.of(model, ways, layers, heads), model.usual_mask(mask)
-    other = ways.reference(model, mask)
+    """Measure the effects on `count` questions of one kind, asked under this mask. The rest is as for `ablate`.
+
+    The importance of a head is |∂ output / ∂ gate| (Michel et al. 2019, section 2.3, equation 3, with the output in
+    place of their loss). A divergence and a distance are least where nothing is changed, so that their slopes are 0.
+    """
+    from attncli.effects.change import put, reference_of, silence, usual_reference
+    from attncli.effects.gradients import gate_gradients
+
+    choice, mask = Request(layers, heads).choose(model.select_layers, model.heads), model.usual_mask(mask)
+    each = choice.each
+    of_layers = [[head for head in each if head[0] == layer] for layer in choice.layers]
+    sets = [*([head] for head in each), *of_layers, each]
+    if set(ways) <= {"zero"}:
+        outputs = None
+    elif reference is None:
+        outputs = usual_reference(model, mask)
+    else:
+        outputs = reference_of(model, model.tokenize(map(Input, reference), None), mask)
+
+    def changes_by(way: str, tokens: int) -> "list[Put]":
+        """Return the changes that replace each set's outputs, several of a set after each other."""
+        if outputs is None or way == "zero":
+            return [silence(some) for some in sets]
+        sources = [outputs.means] if way == "mean" else [outputs.draw(tokens, draw) for draw in range(DRAWS)]
+        return [put(some, source) for some in sets for source in sources]
+
     measured: list[Question] = []
     effects, slopes = [], []
-    with progress(count * len(silencing.sets) * sum(map(_draws_of, silencing.ways)), "changes") as advance:
+    changes = len(sets) * sum(DRAWS if way == "resample" else 1 for way in ways)
+    with progress(count * changes, "changes") as advance:
         for one in questions:
-            effects.append(silencing.effects(one, other, advance))
-            slopes.append(importance(one, silencing.choice.layers, silencing.choice.heads))
+            tokens = max(len(text.tokens) for text in one.texts)
+            by_way = [one.effects(changes_by(way, tokens), advance=advance) for way in ways]
+            effects.append([found.reshape(len(sets), -1).mean(axis=1) for found in by_way])
+            if one.kind not in FROM_NOTHING:
+                slopes.append(gate_gradients(one).abs().cpu().numpy()[np.ix_(choice.layers, choice.heads)])
             measured.append(one)
     if not measured:
         raise RequestError("there is no text to ask about")
-    choice, by_set, about = silencing.choice, np.array(effects), measured[0]  # [text, way, set]
-    single = len(choice.each)
+    by_set, about = np.array(effects), measured[0]  # [text, way, set]
     found = Ablation(
         model=model.info,
         answer=MeasuredOutput(about.kind, about.about, float(np.mean([one.value for one in measured])), mask),
         layers=choice.layers,
         heads=choice.heads,
-        ways=silencing.ways,
-        effects=choice.spread(by_set[..., :single]),
-        of_layers=by_set[..., single:-1],
+        ways=list(ways),
+        effects=choice.spread(by_set[..., : len(each)]),
+        of_layers=by_set[..., len(each) : -1],
         together=by_set[..., -1],
-        importance=mean_slope(slopes),
+        importance=np.mean(slopes, axis=0) if slopes else None,
         pairs=choice.pairs,
     )
     if len(measured) == 1:
         return found
-    return replace(found, curves=measure_curves(measured[MEASURING], found, mean_slope(slopes[ORDERING])))
-
-
-@dataclass(frozen=True)
-class Silencing:
-    """The ways, and the heads to silence by their numbers in the model."""
-
-    ways: list[str]
-    choice: Choice
-
-    @classmethod
-    def of(cls, model: "Engine", ways: Ways, layers: Selection, heads: Heads) -> "Silencing":
-        """Raises RequestError for a layer or a head that does not exist."""
-        return cls(list(ways.names), Request(layers, heads).choose(model.select_layers, model.heads))
-
-    @property
-    def sets(self) -> "list[list[Head]]":
-        """Every head by itself, the heads of each layer together, all of them."""
-        layers, each = self.choice.layers, self.choice.each
-        of_layers = [[head for head in each if head[0] == layer] for layer in layers]
-        return [*([head] for head in each), *of_layers, each]
-
-    def effects(self, question: "Question", other: "Reference | None", advance: Callable[[], None]) -> Doubles:
-        """Measure a text without each of these sets, `[way, set]`. advance: called after each change."""
-        from attncli.effects.change import put, silence
-
-        effects, tokens = [], max(len(text.tokens) for text in question.texts)
-        for way in self.ways:
-            if way == "zero":
-                changes = [silence(some) for some in self.sets]
-            else:
-                assert other is not None
-                sources = (
-                    [other.means] if way == "mean" else [other.draw(tokens, draw) for draw in range(_draws_of(way))]
-                )
-                changes = [put(some, source) for some in self.sets for source in sources]
-            effects.append(question.effects(changes, advance=advance).reshape(len(self.sets), -1).mean(axis=1))
-        return np.array(effects)
-
-
-def _draws_of(way: str) -> int:
-    """Return how many outputs replace those of a head, one after the other."""
-    return DRAWS if way == "resample" else 1
-
-
-def mean_slope(slopes: Sequence[Doubles | None]) -> Doubles | None:
-    """Return the mean over texts of `[layer, head]`; None where texts have no slopes."""
-    there = [one for one in slopes if one is not None]
-    return np.mean(there, axis=0) if there else None
-
-
-def importance(question: "Question", layers: Sequence[int], heads: Sequence[int]) -> Doubles | None:
-    """Return |∂ output / ∂ gate|, `[layer, head]`.
-
-    Michel et al. 2019, section 2.3, equation 3, with the output in place of their loss, before the mean over texts.
-    None for a divergence and a distance: they are least where nothing is changed, so that their slopes are 0.
-    """
-    if question.kind in FROM_NOTHING:
-        return None
-    from attncli.effects.gradients import gate_gradients
-
-    return gate_gradients(question).abs().cpu().numpy()[np.ix_(layers, heads)]
+    ordering = np.mean(slopes[ORDERING], axis=0) if slopes else None
+    return replace(found, curves=measure_curves(measured[MEASURING], found, ordering))
 
 
 def measure_curves(questions: "Sequence[Question]", found: Ablation, importance: Doubles | None) -> list[Curve]:

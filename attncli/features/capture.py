@@ -57,8 +57,8 @@ class Capture(Feature):
             TEXT, "--tokenizer", metavar="NAME", help="The model whose tokens the ids are.", complete=completion.model
         ),
     ] = None
-    layer: Annotated[str | None, options.layer("Layers, in the order in which they ran.", None, "all")] = None
-    head: Annotated[str | None, options.head("Heads, from 0.", None, "all")] = None
+    layer: Annotated[str | None, options.layer("Layers, in the order in which they ran.", "all")] = None
+    head: Annotated[str | None, options.head("Heads, from 0.", "all")] = None
     which: Annotated[
         choices.Kind | None, choice(SELECTION, choices.Kind, "--which", help="", show_default="the only one")
     ] = None

@@ -107,11 +107,11 @@ class Check(Feature):
             "nowhere": self.nowhere,
         }
         real = None if self.model is None else self._locate_layer(self.model)
-        from attncli.checks.code.process import Checking
+        from attncli.checks.code.process import check_apart
 
-        with progress(None, "checks") as advance, Checking(what, chosen, real, self.seconds, self.gigabytes) as child:
+        with progress(None, "checks") as advance:
             try:
-                document = child.result(advance)
+                document = check_apart(what, chosen, real, self.seconds, self.gigabytes, advance)
             except RequestError as error:
                 reason, *adapter = str(error).split("\n")
                 if adapter:
@@ -253,14 +253,6 @@ def _report(document: dict[str, Any], parts: Sequence[Part]) -> Report:
 
 def _difference(number: float | None) -> str:
     return "" if number is None else f"{number:.1e}" if number else "0"
-
-
-def _layer_maps(maps: dict[str, Any], name: str) -> Maps:
-    """Return a head's own map, and beside it the map that somebody's attention gives with the layer's weights."""
-    made = {"of the model": maps["ours"]} | ({f"by {printable(name)}": maps["theirs"]} if maps["theirs"] else {})
-    head = f"{maps['layer']}.{maps['head']}"
-    panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
-    return Maps([panels], Axis("queries", maps["shown"]), Axis("keys", maps["shown"]))
 
 
 # The fields of its document (`attncli.features.document`).

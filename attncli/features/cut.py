@@ -521,7 +521,7 @@ def _joint_report(found: JointCut) -> Report:
         found.document,
         itemgetter("effects"),
         picture=[picture],
-        next=_next(found, found.edges[0]),
+        next=NextCommand("find", dict(zip(("query", "key"), names[0], strict=True))),
     )
 
 
@@ -537,23 +537,29 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
             for edge, effect, weight in can[:top]
         ],
     )
+    ends = ("queries", found.record.tokens, found.queries), ("keys", found.record.keys, found.keys)
+    queries, keys = (
+        Axis(name, [of.shown[place] for place in places], places, [of.special[place] for place in places])
+        for name, of, places in ends
+    )
     seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
     maps = Maps(
         [[Panel("effect", found.effects), Panel("mean weight", seen_weights, weights=True)]],
-        _axis("queries", found.record.tokens, found.queries),
-        _axis("keys", found.record.keys, found.keys),
+        queries,
+        keys,
         scale=SCALES[found.answer.kind],
         signed=found.answer.kind not in FROM_NOTHING,
         numbered=True,
         apart=True,
     )
+    query, key = found.names(ranked[0][0])
     return Report(
         _title(found),
         [*_captions(found, "the edge"), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
         picture=[maps],
-        next=_next(found, ranked[0][0]),
+        next=NextCommand("find", {"query": query, "key": key}),
     )
 
 
@@ -563,12 +569,6 @@ def _title(found: _Cuts, *more: str) -> list[str]:
     part = [layers] if len(record.layers) < record.model.layers else []
     name, mask = model_name(record.model.full_name), f"mask {found.answer.mask}"
     return [name, *part, describe_output(found.answer), mask, *more]
-
-
-def _axis(name: str, tokens: Tokens, places: Sequence[int]) -> Axis:
-    return Axis(
-        name, [tokens.shown[place] for place in places], list(places), [tokens.special[place] for place in places]
-    )
 
 
 def _captions(found: _Cuts, what: str) -> list[Part]:
@@ -604,11 +604,6 @@ def _correlated(found: EdgeEffects) -> str:
         f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
         f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
     )
-
-
-def _next(found: _Cuts, edge: _Edge) -> NextCommand:
-    query, key = found.names(edge)
-    return NextCommand("find", {"query": query, "key": key})
 
 
 # The fields of its document (`attncli.features.document`).

@@ -110,11 +110,6 @@ class Field(NamedTuple):
     unit: str = ""
     meaning: str = ""
 
-    @property
-    def top(self) -> bool:
-        """Return whether the field belongs to the document itself, not to another field."""
-        return "." not in self.name
-
 
 class Section(NamedTuple):
     """A document or a part: its fields, with the prose before and after them."""
@@ -134,16 +129,14 @@ def _read_section(text: str) -> Section:
     lines = re.sub(r"\n {4,}", " ", text).splitlines()
     rows = [number for number, line in enumerate(lines) if " | " in line]
     first, last = rows[0], rows[-1] + 1
-    fields = tuple(map(_read_field, lines[first:last]))
-    return Section("\n".join(lines[:first]).strip(), fields, "\n".join(lines[last:]).strip())
-
-
-def _read_field(line: str) -> Field:
-    field = Field(*(cell.strip() for cell in line.split("|")))
-    if not hasattr(choices, field.type):
-        return field
-    names = choices.one_of(getattr(choices, field.type))
-    return field._replace(type="str", meaning=f"{field.meaning}: {names}" if field.meaning else names)
+    fields = []
+    for line in lines[first:last]:
+        field = Field(*(cell.strip() for cell in line.split("|")))
+        if hasattr(choices, field.type):
+            names = choices.one_of(getattr(choices, field.type))
+            field = field._replace(type="str", meaning=f"{field.meaning}: {names}" if field.meaning else names)
+        fields.append(field)
+    return Section("\n".join(lines[:first]).strip(), tuple(fields), "\n".join(lines[last:]).strip())
 
 
 @cache
@@ -165,20 +158,21 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def _object(fields: Sequence[Field]) -> dict[str, Any]:
-    properties = {one.name: _value(one.type.removesuffix("?"), _below(fields, one)) for one in fields if one.top}
-    needed = [one.name for one in fields if one.top and not one.type.endswith("?")]
+    properties, needed = {}, []
+    for one in fields:
+        if "." in one.name:
+            continue
+        prefix = f"{one.name}."
+        below = [more._replace(name=more.name.removeprefix(prefix)) for more in fields if more.name.startswith(prefix)]
+        properties[one.name] = _value(one.type.removesuffix("?"), below)
+        if not one.type.endswith("?"):
+            needed.append(one.name)
     return {
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
         **({"required": needed} if needed else {}),
     }
-
-
-def _below(fields: Sequence[Field], above: Field) -> list[Field]:
-    """Return the fields of a field."""
-    prefix = f"{above.name}."
-    return [one._replace(name=one.name.removeprefix(prefix)) for one in fields if one.name.startswith(prefix)]
 
 
 def _value(kind: str, below: Sequence[Field]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.progress import Progress, silent
-from attncli.features import completion, options
+from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import SAMPLE, names_of
 from attncli.models.opening import Opening
@@ -43,12 +43,10 @@ class Explore(Feature):
     text: options.Text = None
     pair: options.Pair = None
     model: options.ModelNames = "minilm"
-    layer: Annotated[
-        str | None, options.layer("The layer to begin with, from 0.", completion.one_layer, "a head that stands out")
-    ] = None
+    layer: Annotated[str | None, options.layer("The layer to begin with, from 0.", "a head that stands out")] = None
     head: Annotated[
         str | None,
-        options.head("The head to begin with, from 0; or 3.1.", completion.one_head, "a head that stands out"),
+        options.head("The head to begin with, from 0; or 3.1.", "a head that stands out"),
     ] = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None

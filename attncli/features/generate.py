@@ -122,11 +122,18 @@ class Generate(Feature):
 
     def _reports(self) -> Iterator[Report]:
         from attncli.models.chat import chat_prompt
+        from attncli.models.engine import check_room
         from attncli.models.generation import Manner, next_output, prompt_tokens
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
-        text = self._text()
+        if self.text is None and self.file is None and not self.whole:
+            text = SAMPLE.partition(" it ")[0]
+            notify(f'no text given, so this one: "{text}"')
+        else:
+            inputs = read_inputs(self.text, None, self.file, whole=self.whole)
+            check_one(len(inputs), "give the one to write on from")
+            text = inputs[0].text
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
         note = None
@@ -145,7 +152,9 @@ class Generate(Feature):
             changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")
         plain, changed = _Writing(engine, tokens, manner), None
         if self.paths:
-            plain.check_maps()
+            longest = len(tokens) + self.max_tokens
+            advice = "leave out -o, which saves all of them, or write on from a shorter text"
+            check_room([longest], engine.layers, engine.heads, advice=advice)
         if changes:
             other = engine if self.without is None else engine.without(self.without)
             cutting = _cutting(other, tokens, self.edges or [], self.max_tokens)
@@ -157,16 +166,6 @@ class Generate(Feature):
         else:
             yield from _pieces(plain, above + "\n" if self.chat or engine.part == "cross" else above)
         yield _report(text, plain, changed, note)
-
-    def _text(self) -> str:
-        """Return the text to write on from."""
-        if self.text is None and self.file is None and not self.whole:
-            beginning = SAMPLE.partition(" it ")[0]
-            notify(f'no text given, so this one: "{beginning}"')
-            return beginning
-        inputs = read_inputs(self.text, None, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one to write on from")
-        return inputs[0].text
 
 
 generate = as_function(Generate)
@@ -232,14 +231,6 @@ class _Writing:
             if not text.endswith("\ufffd"):
                 yield visible_text(text[shown:])
                 shown = len(text)
-
-    def check_maps(self) -> None:
-        """Raises RequestError if the maps of the text with what may be written exceed the memory."""
-        from attncli.models.engine import check_room
-
-        most = len(self.tokens) + self.manner.max_tokens
-        advice = "leave out -o, which saves all of them, or write on from a shorter text"
-        check_room([most], self.engine.layers, self.engine.heads, advice=advice)
 
     def record(self) -> AttentionRecord:
         """Return the record of the text with what was written, from one pass. Its rows are those of every step."""

@@ -51,7 +51,8 @@ def read_inputs(
     Raises RequestError when a file can't be read, is empty or not UTF-8, both TEXT and --file are given, or there is no
     file to be whole.
     """
-    check_either(text, file)
+    if text is not None and file is not None:
+        raise RequestError("both a text and --file are given: leave one out")
     if text is None and file is None and stdin and stdin_is_piped():
         file = STDIN
     if whole and file is None:
@@ -62,12 +63,6 @@ def read_inputs(
         return [Input(one, pair) for one in ([read_file(file)] if whole else read_lines(file))]
     notify(f'no text given, so this one: "{sample}"')
     return [Input(sample, pair)]
-
-
-def check_either(text: str | None, file: object) -> None:
-    """Raises RequestError if both a text and a file are given."""
-    if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: leave one out")
 
 
 def read_lines(name: str) -> list[str]:
@@ -163,11 +158,9 @@ def notify_about(record: "AttentionRecord") -> "AttentionRecord":
 
 def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
-    from attncli.models.engine import tapped
     from attncli.record.display import SINKS
 
-    part = tapped(engine, engine.to_itself(which))
-    if part is not None and part.has_sinks and measure == "weight":
+    if engine.of_part(engine.to_itself(which)).has_sinks and measure == "weight":
         notify(f"{SINKS}; figures are of what goes to tokens")
 
 

@@ -17,7 +17,6 @@ must keep their vectors.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from attncli.base.progress import Progress, silent
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import check_one, chosen_layers, notify, open_part, read_inputs
+from attncli.features.inputs import check_one, chosen_layers, open_part, read_inputs
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attncli.models.engine import Engine
-    from attncli.models.model import Model
 
 UNMASKED: choices.MaskName = "none"
 HIDING: tuple[choices.MaskName, ...] = ("causal", "padding")  # each is compared with no mask
@@ -115,7 +113,7 @@ class MaskEffect:
     forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
     """
 
-    moved: float | None
+    moved: float
     forbidden: float
 
 
@@ -123,14 +121,13 @@ class MaskEffect:
 class Masked:
     """The results of one text under every mask.
 
-    records: by mask, without one first, if there is one. effects: by mask and (layer, head). missing: the masks that
-    are not among the records, and why. windows: reach of the layers, if some have a window.
+    records: by mask, without one first. effects: by mask and (layer, head). windows: reach of the layers, if some have
+    a window.
     """
 
     records: dict[str, AttentionRecord]
     effects: dict[str, dict[tuple[int, int], MaskEffect]]
     laws: list["Law"]
-    missing: dict[str, str]
     windows: "Windows | None" = None
 
     @property
@@ -144,24 +141,13 @@ class Masked:
         clean = all(effect.forbidden == 0 for by_head in self.effects.values() for effect in by_head.values())
         return clean and all(law.holds is not False for law in self.laws)
 
-    @property
-    def heads(self) -> list[tuple[int, int]]:
-        """Every (layer, head)."""
-        return list(next(iter(self.effects.values())))
-
-    @property
-    def most_moved(self) -> tuple[int, int]:
-        """The head whose weight the first mask, which is the causal one, moves most."""
-        first = next(iter(self.effects.values()))
-        return max(first, key=lambda head: first[head].moved or 0.0)
-
     def document(self) -> dict[str, Any]:
         """Return a text's entry in what --json prints."""
         return {
             "tokens": self.tokens.text,
             "heads": [
                 {"layer": layer, "head": head, **{name: asdict(by[layer, head]) for name, by in self.effects.items()}}
-                for layer, head in self.heads
+                for layer, head in next(iter(self.effects.values()))
             ],
             **({} if self.windows is None else {"window": self.windows.document()}),
             "laws": [asdict(law) for law in self.laws],
@@ -171,8 +157,6 @@ class Masked:
 
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
     """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
-
-    A decoder has one map, under the mask that is built into it; `missing` has the masks that the engine can't apply.
 
     Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
     for cross-attention; and for a target, or [PAD], that has no effect.
@@ -189,28 +173,25 @@ def compare_masks(engine: "Engine", one: Input, request: Request | None = None) 
         raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
     tokens = engine.tokenizer.encode(one.text, one.pair)
     padded = tokens if writes else engine.tokenizer.pad_some(tokens, request.pad_to)
-    reasons = {name: engine.why_not(name, kind) for name in (UNMASKED, *HIDING)}
-    missing: dict[str, str] = {name: why for name, why in reasons.items() if why is not None}
-    names = [name for name in (UNMASKED, *HIDING) if name not in missing]
-    [padded] = engine.fitting([[padded]], request, copies=len(names) - 1)
+    [padded] = engine.fitting([[padded]], request, copies=len(HIDING))
     records: dict[str, AttentionRecord] = {}
-    for name in names:
+    for name in (UNMASKED, *HIDING):
         [record] = engine.attend_tokens([padded], replace(request, mask=name))
         real = torch.tensor([[not padding for padding in record.tokens.padding]])
         meant = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()  # whatever the engine makes of the name
         records[name] = replace(record, masks=record.masks & meant)
-    unmasked = records.get(UNMASKED)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
-        name: mask_effects(record, unmasked) for name, record in records.items() if name != UNMASKED
+        name: mask_effects(records[name], records[UNMASKED]) for name in HIDING
     }
     if writes:
         why = "the laws are of what reads a text"
-        return Masked(records, effects, [Law(*law[:2], None, None, why) for law in laws_for(engine)], missing)
+        untested = [Law(law.name, law.statement, None, None, why) for law in laws_for(engine)]
+        return Masked(records, effects, untested)
     laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
-    return Masked(records, effects, [*laws, *([windows.law] if windows else [])], missing, windows)
+    return Masked(records, effects, [*laws, *([windows.law] if windows else [])], windows)
 
 
-def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> dict[tuple[int, int], MaskEffect]:
+def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tuple[int, int], MaskEffect]:
     """Return the effect of the masks of `masked` on each head, by (layer, head). Both records have the same tokens.
 
     From the second layer on the head's input differs as well, because the layers below were masked too.
@@ -222,10 +203,8 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord | None) -> d
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
         for head in masked.heads_of(layer):
             weights = masked.map(layer, head)
-            moved = None
-            if unmasked is not None:
-                distances = total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries]
-                moved = float(distances.mean()) if len(distances) else 0.0
+            distances = total_variation(weights, unmasked.map(layer, head), masked.sinks)[queries]
+            moved = float(distances.mean()) if len(distances) else 0.0
             effects[layer, head] = MaskEffect(moved, forbidden=float(weights[hidden].sum(dtype=np.float64)))
     return effects
 
@@ -262,16 +241,16 @@ class Deviation(NamedTuple):
 def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
     """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
     laws = []
-    for name, statement, changes, measure in laws_for(engine):
-        texts = (tokens, padded) if measure in OF_PADDING else (tokens,)
+    for law in laws_for(engine):
+        texts = (tokens, padded) if law.takes_padding else (tokens,)
         try:
-            found = measure(engine, *texts) if changes else measure_exactly(measure, engine, *texts)
+            found = law.measure(engine, *texts) if law.changes else measure_exactly(law.measure, engine, *texts)
         except RequestError as error:
-            laws.append(Law(name, statement, None, None, str(error)))
+            laws.append(Law(law.name, law.statement, None, None, str(error)))
             continue
         equal = found.deviation <= found.tolerance
-        holds = (None if equal else True) if changes else equal
-        laws.append(Law(name, statement, found.deviation, holds, found.note, found.leaks))
+        holds = (None if equal else True) if law.changes else equal
+        laws.append(Law(law.name, law.statement, found.deviation, holds, found.note, found.leaks))
     return laws
 
 
@@ -292,40 +271,35 @@ def measure_exactly(measure: Callable[..., Deviation], engine: "Engine", *texts:
     return measure(engine.in_float64, *texts)._replace(note=f"{found.note}; {note}" if found.note else note)
 
 
-def _padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Deviation:
-    _require_padding(engine, tokens, padded)
-    return difference(engine, engine.hidden_states(tokens), _real_states(engine, padded))
+def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten: bool = False) -> Deviation:
+    """Compare the vectors of a text with those of its tokens in the padded text.
 
+    forgotten: without the padding mask, the most common mistake. No change is no broken law then: it is usual in a
+    decoder, and odd in an encoder.
 
-def _forgotten_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> Deviation:
-    """Measure the most common mistake. No change is no broken law: it is usual in a decoder, and odd in an encoder."""
-    _require_padding(engine, tokens, padded)
-    if engine.parts[0] == "decoder":
+    Raises RequestError where there is no [PAD], and for a decoder without the padding mask.
+    """
+    import torch
+
+    if len(padded) == len(tokens):
+        none = engine.tokenizer.pad_id is None
+        raise RequestError("the tokenizer has no [PAD]" if none else "no room for [PAD]: the text fills all positions")
+    if forgotten and engine.parts[0] == "decoder":
         raise RequestError("without the padding mask a decoder would see later tokens as well")
-    found = difference(engine, engine.hidden_states(tokens), _real_states(engine, padded, "none"))
+    real = ~torch.tensor(padded.padding, device=engine.device)
+    states = [after[real] for after in engine.hidden_states(padded, "none" if forgotten else None)]
+    found = difference(engine, engine.hidden_states(tokens), states)
+    if not forgotten:
+        return found
     [record] = engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))
-    real, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
-    weights = record.weights[:, :, real][..., padding]  # [layer, head, real query, [PAD] key]
+    queries, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
+    weights = record.weights[:, :, queries][..., padding]  # [layer, head, real query, [PAD] key]
     leaks = {
         layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
         for layer, leaked in zip(record.layers, weights, strict=True)
     }
     note = "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items())
     return found._replace(note=note, leaks=leaks)
-
-
-def _real_states(engine: "Engine", padded: Tokens, mask: str | None = None) -> "list[Tensor]":
-    """Return the vectors of a text's real tokens, after the embeddings and after every layer."""
-    import torch
-
-    real = ~torch.tensor(padded.padding, device=engine.device)
-    return [states[real] for states in engine.hidden_states(padded, mask)]
-
-
-def _require_padding(engine: "Engine", tokens: Tokens, padded: Tokens) -> None:
-    if len(padded) == len(tokens):
-        none = engine.tokenizer.pad_id is None
-        raise RequestError("the tokenizer has no [PAD]" if none else "no room for [PAD]: the text fills all positions")
 
 
 def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -> Deviation:
@@ -358,34 +332,27 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
 
 
 def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positions: bool = False) -> Deviation:
-    """Compare the vectors of permuted tokens with permuted vectors. positions: whether they are in the input.
+    """Compare the vectors of permuted tokens with permuted vectors.
+
+    positions: whether they are in the input, which is the control; its note has the permuted words.
 
     Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
     the engine can't leave positions out.
     """
+    import torch
 
     from attncli.models.model import Model
 
     if isinstance(engine, Model) and engine.config.goes_by_order:
         raise RequestError("a window or a convolution goes by the order of the tokens")
-    order = _shuffled(tokens, seed)
+    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
     straight = engine.hidden_states(tokens, "none", positions=positions)
     shuffled = engine.hidden_states(tokens.take(order), "none", positions=positions)
-    return difference(engine, [state[order] for state in straight], shuffled)
-
-
-def _shuffled(tokens: Tokens, seed: int = 0) -> list[int]:
-    """Return the places of the tokens in random order."""
-    import torch
-
-    return torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
-
-
-def _order_with_positions(engine: "Engine", tokens: Tokens) -> Deviation:
-    """Measure the control of the law of permutations, and show the shuffled words."""
-    order = _shuffled(tokens)
+    found = difference(engine, [state[order] for state in straight], shuffled)
+    if not positions:
+        return found
     words = " ".join(tokens.shown[place] for place in order[:SHOWN]) + (" ..." if len(order) > SHOWN else "")
-    return measure_permutation(engine, tokens, positions=True)._replace(note=f"read as: {words}")
+    return found._replace(note=f"read as: {words}")
 
 
 class _Alone(Tap):
@@ -436,43 +403,64 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
     return Deviation(max(moved), largest, f"by layer {by_layer}")
 
 
-# name, statement, whether it asks for a change (and not for equal vectors), and how it is measured
-KEPT = "kept keys and values"
-OF_PADDING = (_padding, _forgotten_padding)  # take the text with [PAD] too
-LawMeasure = tuple[str, str, bool, Callable[..., Deviation]]
-LAWS: Sequence[LawMeasure] = (
-    ("padding", "[PAD] that the mask hides changes no real token's vector", False, _padding),
-    ("forgotten padding mask", "forgetting the padding mask changes them", True, _forgotten_padding),
-    ("causal", "under the causal mask a prefix's vectors do not depend on what follows", False, measure_prefixes),
-    (
-        KEPT,
-        "a text read token by token, with kept keys and values, has the vectors of one pass",
-        False,
-        measure_with_cache,
+class LawMeasure(NamedTuple):
+    """A law, and how it is measured.
+
+    changes: whether it asks for a change, and not for equal vectors. takes_padding: whether its measure takes the text
+    with [PAD] too.
+    """
+
+    name: str
+    statement: str
+    measure: Callable[..., Deviation]
+    changes: bool = False
+    takes_padding: bool = False
+
+
+KEPT = LawMeasure(
+    "kept keys and values",
+    "a text read token by token, with kept keys and values, has the vectors of one pass",
+    measure_with_cache,
+)
+LAWS = (
+    LawMeasure(
+        "padding", "[PAD] that the mask hides changes no real token's vector", measure_padding, takes_padding=True
     ),
-    (
+    LawMeasure(
+        "forgotten padding mask",
+        "forgetting the padding mask changes them",
+        partial(measure_padding, forgotten=True),
+        changes=True,
+        takes_padding=True,
+    ),
+    LawMeasure("causal", "under the causal mask a prefix's vectors do not depend on what follows", measure_prefixes),
+    KEPT,
+    LawMeasure(
         "permutation",
         "without positions in the input, permuting the tokens permutes the vectors and does no more",
-        False,
         measure_permutation,
     ),
-    ("permutation with positions", "with positions in the input it does more", True, _order_with_positions),
-    (
+    LawMeasure(
+        "permutation with positions",
+        "with positions in the input it does more",
+        partial(measure_permutation, positions=True),
+        changes=True,
+    ),
+    LawMeasure(
         "alone",
         "if every token attends to itself only, a token's vectors do not depend on the other tokens",
-        False,
         partial(measure_others, alone=True),
     ),
-    ("together", "with self-attention as usual they do", True, partial(measure_others, alone=False)),
+    LawMeasure("together", "with self-attention as usual they do", partial(measure_others, alone=False), changes=True),
 )
 
 
-def laws_for(engine: "Engine") -> Sequence[LawMeasure]:
+def laws_for(engine: "Engine") -> list[LawMeasure]:
     """Return the laws for a model. Only decoders in attncli's own network keep keys and values."""
     from attncli.models.model import Model
 
     keeps = isinstance(engine, Model) and engine.part == "decoder"
-    return [law for law in LAWS if keeps or law[0] != KEPT]
+    return [law for law in LAWS if keeps or law is not KEPT]
 
 
 def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Deviation:
@@ -540,39 +528,59 @@ class Windows:
 
 
 class _TurnAround(Tap):
-    """Changes the sign of the output of one layer's attention at one token, in all heads."""
+    """Changes the sign of the output of one layer's attention at the token CHANGED, in all heads."""
 
-    def __init__(self, layer: int, token: int) -> None:
-        self.layer, self.token = layer, token
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
 
     def output(self, block: Block, output: Any) -> Any:
         if block.layer == self.layer:
             output = output.clone()
-            output[:, :, self.token] *= -1
+            output[:, :, CHANGED] *= -1
         return output
 
 
 def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
     """Measure windows on a text without [PAD]; None where no layer has one, or the engine does not say.
 
-    Before the first layer a vector is changed by another token in its place.
+    Before each row of local layers the vector of CHANGED is changed; before the first layer by another token in its
+    place.
     """
+    import torch
+
     from attncli.models.model import Model
 
-    if not isinstance(engine, Model):
+    if not isinstance(engine, Model) or all(reach is None for reach in engine.config.reach):
         return None
-    narrow = [reach for reach in engine.config.reach if reach is not None]
-    if not narrow:
-        return None
-    found = reaches(engine.config.reach)
-    states = engine.hidden_states(tokens)
-    for local, some in groupby(found, key=lambda one: one.reach is not None):
-        row = list(some)
-        if local:
-            after = _states_after_change(engine, tokens, row[0].layer)
-            for one in row:
-                found[one.layer] = _measured(one, states[one.layer + 1], after[one.layer + 1])
-    return Windows(found, len(tokens), min(narrow) + 2, _law_of_windows(engine, found, states, min(narrow) + 2))
+    found, states = reaches(engine.config.reach), engine.hidden_states(tokens)
+    distance = (torch.arange(len(tokens), device=states[0].device) - CHANGED).abs()
+    for one in found:
+        if one.together is None:
+            continue
+        if one.layer == 0:
+            ids = list(tokens.ids)
+            ids[CHANGED] = next((other for other in ids if other != ids[CHANGED]), 0)
+            after = engine.hidden_states(replace(tokens, ids=ids))
+        elif found[one.layer - 1].together is None:
+            with torch.inference_mode():
+                after = list(engine.walk(engine.rows([tokens], None), [_TurnAround(one.layer - 1)]))
+        change = after[one.layer + 1].double() - states[one.layer + 1].double()
+        moved = change.abs().amax(dim=-1).nan_to_num(nan=torch.inf)  # [token]
+        far, near = moved[distance > one.together], moved[(distance <= one.together) & (distance > 0)]
+        beyond, within = (float(some.max()) if len(some) else None for some in (far, near))
+        found[one.layer] = replace(one, beyond=beyond, within=within)
+
+    shortest = min(reach for reach in engine.config.reach if reach is not None) + 2
+    measured = [one for one in found if one.beyond is not None]
+    if not measured:
+        note = f"windows hide nothing of {len(tokens)} tokens: {shortest} would be enough"
+        return Windows(found, len(tokens), shortest, Law(*WINDOW, None, None, note))
+    most = tolerance(engine, max(float(state.abs().max()) for state in states))
+    beyond, within = max(one.beyond or 0.0 for one in measured), max(one.within or 0.0 for one in measured)
+    # no change within reach either: nothing was shown
+    holds = None if beyond <= most and within <= most else beyond <= most
+    note = f"within reach the largest change is {within:.1e}"
+    return Windows(found, len(tokens), shortest, Law(*WINDOW, beyond, holds, note))
 
 
 def reaches(own: Sequence[int | None]) -> list[Reach]:
@@ -587,56 +595,11 @@ def reaches(own: Sequence[int | None]) -> list[Reach]:
     return found
 
 
-def _states_after_change(model: "Model", tokens: Tokens, layer: int) -> "list[Tensor]":
-    """Return the vectors `[token, hidden_size]` after every layer, with that of CHANGED changed before this one."""
-    import torch
-
-    if layer == 0:
-        ids = list(tokens.ids)
-        ids[CHANGED] = next((one for one in ids if one != ids[CHANGED]), 0)
-        return model.hidden_states(replace(tokens, ids=ids))
-    with torch.inference_mode():
-        return list(model.walk(model.rows([tokens], None), [_TurnAround(layer - 1, CHANGED)]))
-
-
-def _measured(one: Reach, before: "Tensor", after: "Tensor") -> Reach:
-    """Add how far the vectors after a layer moved."""
-    import torch
-
-    assert one.together is not None
-    moved = (after.double() - before.double()).abs().amax(dim=-1).nan_to_num(nan=torch.inf)  # [token]
-    places = torch.arange(len(moved), device=moved.device)
-    far = (places - CHANGED).abs() > one.together
-    near = ~far & (places != CHANGED)
-    beyond, within = (float(some.max()) if len(some) else None for some in (moved[far], moved[near]))
-    return replace(one, beyond=beyond, within=within)
-
-
-def _law_of_windows(model: "Model", found: Sequence[Reach], states: "Sequence[Tensor]", shortest: int) -> Law:
-    """Return the law; `holds` is None where the text is too short, or nothing was changed within reach either."""
-    beyond = [one.beyond for one in found if one.beyond is not None]
-    within = [one.within for one in found if one.beyond is not None and one.within is not None]
-    count = len(states[0])
-    if not beyond:
-        return Law(*WINDOW, None, None, f"windows hide nothing of {count} tokens: {shortest} would be enough")
-    most = tolerance(model, max(float(state.abs().max()) for state in states))
-    control = max(within, default=0.0)
-    holds = max(beyond) <= most
-    note = f"within reach the largest change is {control:.1e}"
-    return Law(*WINDOW, max(beyond), None if holds and control <= most else holds, note)
-
-
 # --- the report -------------------------------------------------------------------------------------------
 
 
 def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: bool) -> Report:
     """Report the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
-    reasons: dict[str, dict[str, None]] = {}
-    for text in found:
-        for name, why in text.missing.items():
-            reasons.setdefault(why, {})[CAPTIONS[name]] = None
-    for why, names in reasons.items():
-        notify(f"not shown, {', '.join(names)}: {why}")
     some = next(iter(found[0].records.values()))
     one = [*some.unusual, record_size(some)] if len(found) == 1 else [f"{len(found)} texts"]
     parts: list[Part] = []
@@ -644,7 +607,9 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
         record = next(iter(text.records.values()))
         if len(found) > 1:
             parts.append(Sentence(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
-        parts += [_maps(text, text.heads if heads_chosen else [text.most_moved]), *_effects(text)]
+        first = next(iter(text.effects.values()))  # of the causal mask, where there is one without
+        most_moved = max(first, key=lambda head: first[head].moved)
+        parts += [_maps(text, list(first) if heads_chosen else [most_moved]), *_effects(text)]
         parts += _windows(text.windows) if text.windows is not None else []
         parts.append(_laws(text.laws))
     return Report(
@@ -694,9 +659,9 @@ def _effects(found: Masked) -> list[Part]:
         for column in (Column(f"{name}: moved"), Column(f"{name}: on forbidden", leaves=place + 1))
     ]
     rows = []
-    for layer, head in found.heads:
+    for layer, head in next(iter(found.effects.values())):
         effects = [by_head[layer, head] for by_head in found.effects.values()]
-        cells = [("-" if one.moved is None else f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
+        cells = [(f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
         rows.append([f"{layer}.{head}", *(cell for both in cells for cell in both)])
     legend = (
         "moved: the share of a query's weight that the mask sends elsewhere (total variation to the unmasked row), "
@@ -758,11 +723,10 @@ model | model
 texts | [object] | | one per text, in order
 texts.tokens | [str] | `[token]` | with the appended [PAD]
 texts.heads | [head] | | the effect of the masks on each head, compared with no mask
-texts.heads.causal | object? | | the causal mask; missing for an encoder that transformers runs
-texts.heads.causal.moved | float or null | share of the weight | weight that moves: total variation distance, mean
-    over queries; null for a decoder, which has no maps without this mask
+texts.heads.causal | object | | the causal mask
+texts.heads.causal.moved | float | share of the weight | weight that moves: total variation distance, mean over queries
 texts.heads.causal.forbidden | float | | sum of all weights that the mask forbids: 0 if it works
-texts.heads.padding | object? | | the padding mask; missing for a decoder
+texts.heads.padding | object | | the padding mask
 texts.heads.padding.moved | float | share of the weight
 texts.heads.padding.forbidden | float
 texts.window | object? | | for networks with a window in some layers

@@ -9,7 +9,7 @@ from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
 from attncli.features import completion
 from attncli.features.feature import Feature
-from attncli.features.options import MODEL, argument, option
+from attncli.features.options import argument
 from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
 
 if TYPE_CHECKING:
@@ -43,19 +43,15 @@ class Models(Feature):
         str | None,
         argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model),
     ] = None
-    verify: Annotated[bool, option(MODEL, "--verify", help="show: read the weights again, and compare their hash.")] = (
-        False
-    )
 
     def report(self, progress: Progress = silent) -> Report:
         if self.action is None:
-            self.refuse("on the list, which reads no weights", "verify")
             return _list_report()
         if self.name is None:
             raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
         from attncli.models.hub import locate
 
-        return _model_report(place_entry(locate(self.name, download=False), self.verify), self.name)
+        return _model_report(place_entry(locate(self.name, download=False)), self.name)
 
 
 # --- what is known --------------------------------------------------------------------------------------
@@ -88,21 +84,20 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
     }
 
 
-def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
-    """Return the facts of a model that are known without running it. verify: as for `check_sha256`.
+def place_entry(place: "Place") -> dict[str, Any]:
+    """Return the facts of a model that are known without running it.
 
     Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
     from attncli.models.gguf.conversion import types
-    from attncli.models.hashes import cached_sha256, check_sha256
+    from attncli.models.hashes import check_sha256
     from attncli.models.loading import check_runs
 
     engine, why, config = describe(place.path)
     files = place.weights
-    cached = {"cached_sha256": cached_sha256(files)} if verify else {}
-    sha256 = check_sha256(place, verify)
+    sha256 = check_sha256(place)
     if engine == "attncli":
         try:
             check_runs(place)
@@ -125,7 +120,6 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
-        **cached,
         "published": place.sha256 is not None,
         "engine": engine,
         "why": why,
@@ -192,7 +186,7 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
         "quantization": ", ".join(gguf["types"]) if gguf else None,
         "converted to": entry["path"] if gguf else None,
         "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
-        "SHA-256": entry["sha256"] + _about_hash(entry),
+        "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
         "run by": (entry["engine"] or "nobody") + why,
         **config_facts(entry["config"]),
     }
@@ -200,16 +194,6 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
     width = max(map(len, known))
     lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
     return Report([], lines, lambda: entry, next=NextCommand("run", {"model": name}))
-
-
-def _about_hash(entry: Mapping[str, Any]) -> str:
-    """Return in brackets what the hash was compared with; "" if with nothing."""
-    notes = ["as published"] if entry["published"] else []
-    if "cached_sha256" in entry:
-        cached = entry["cached_sha256"]
-        before = "it was not in the cache" if cached is None else f"the cache had {cached} and is corrected"
-        notes.append("read again: " + ("as in the cache" if cached == entry["sha256"] else before))
-    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
@@ -274,7 +258,6 @@ files.name | str
 files.bytes | int | bytes
 bytes | int | bytes | of all files
 sha256 | str | | as in `model`
-cached_sha256 | str or null? | | with `--verify`: the hash that the cache had, null if none
 published | bool | | true if these were checked to be the published weights
 engine | str or null | | the program that runs it: attncli or transformers; null: neither
 why | str or null | | why not attncli, or why no program

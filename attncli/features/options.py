@@ -73,14 +73,14 @@ def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True)
     return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
 
 
-def layer(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+def layer(help: str, show_default: bool | str = True) -> Option:
     """Return the option that names layers, or one."""
-    return option(SELECTION, "--layer", "-l", metavar="N", help=help, complete=complete, show_default=show_default)
+    return option(SELECTION, "--layer", "-l", metavar="N", help=help, show_default=show_default)
 
 
-def head(help: str, complete: Callable[..., Any], show_default: bool | str = True) -> Option:
+def head(help: str, show_default: bool | str = True) -> Option:
     """Return the option that names heads, or one."""
-    return option(SELECTION, "--head", "-H", metavar="N", help=help, complete=complete, show_default=show_default)
+    return option(SELECTION, "--head", "-H", metavar="N", help=help, show_default=show_default)
 
 
 def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = completion.model, **more: Any) -> Option:
@@ -100,8 +100,8 @@ def top(help: str, rare: bool = False) -> Option:
 
 
 def vectors(help: str) -> Option:
-    """Return the option that names heads whose q and k are kept; `neurons` was its name up to version 0.1."""
-    return option(OUTPUT, "--vectors", "--neurons", rare=True, metavar="L.H", help=help, use="record")
+    """Return the option that names heads whose q and k are kept."""
+    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record")
 
 
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
@@ -135,10 +135,10 @@ Target = Annotated[
         show_default="its own greedy output",
     ),
 ]
-Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.", completion.layers)]
-Head = Annotated[str | None, head("Heads, from 0, likewise; or 3.1,4.7 with layers.", completion.heads)]
-OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.", completion.one_layer)]
-OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.", completion.one_head)]
+Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.")]
+Head = Annotated[str | None, head("Heads, from 0, likewise; or 3.1,4.7 with layers.")]
+OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
+OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]

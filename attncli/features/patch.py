@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from attncli.effects.asking import AskingFields
-    from attncli.effects.change import Head, Put, Unchanged
-    from attncli.effects.question import Question
+    from attncli.effects.change import Head, Put
     from attncli.models.engine import Engine
 
 FROM_B = {
@@ -149,17 +148,19 @@ class PatchResult:
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
-        shares, controls = self.shares, self.control_shares
-        patches = [
-            {
-                **self._part(*place),
-                "effect": float(self.effects[place]),
-                "share": float(shares[place]),
-                "control": float(controls[place]),
-            }
-            for place in np.ndindex(*self.effects.shape)
-            if not np.isnan(self.effects[place])
-        ]
+        shares, controls, patches = self.shares, self.control_shares, []
+        for row, column in np.ndindex(*self.effects.shape):
+            if np.isnan(self.effects[row, column]):
+                continue
+            part: dict[str, Any] = {"layer": self.layers[row]}
+            if self.by == "head":
+                part["head"] = self.heads[column]
+            if self.by == "token":
+                part["index"] = column
+                part |= {"token": self.tokens.text[column], "other_token": self.other_tokens.text[column]}
+            part["effect"] = float(self.effects[row, column])
+            part |= {"share": float(shares[row, column]), "control": float(controls[row, column])}
+            patches.append(part)
         return {
             "model": self.model.document(),
             "output": {**self.answer.document(), "other": self.other},
@@ -176,16 +177,6 @@ class PatchResult:
                 "itself": self.itself,
             },
         }
-
-    def _part(self, row: int, column: int) -> dict[str, Any]:
-        """Return the part at a place of `effects`, as it stands in a document."""
-        part: dict[str, Any] = {"layer": self.layers[row]}
-        if self.by == "head":
-            part["head"] = self.heads[column]
-        if self.by == "token":
-            part["index"] = column
-            part |= {"token": self.tokens.text[column], "other_token": self.other_tokens.text[column]}
-        return part
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -213,7 +204,7 @@ def patch(
     or head that does not exist, and as `make_question` does.
     """
     from attncli.effects.change import Unchanged, of_batch, put, usual_reference
-    from attncli.effects.question import make_question
+    from attncli.effects.question import Distance, Divergence, make_question
     from attncli.models.engine import require_tapped
 
     asking = merge_asking(asking, fields)
@@ -226,7 +217,10 @@ def patch(
     ours = question.texts[0]
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(model, tokens, asking.mask)
-    question = _measured_from(question, aim)
+    if isinstance(question, Distance):  # measured from the run of B, at the same places
+        question = Distance([aim])
+    elif isinstance(question, Divergence):
+        question = Divergence(aim, question.output, question.places)
     answer = MeasuredOutput(question.kind, FROM_B.get(question.kind, question.about), question.of([ours]), ours.mask)
     other = question.of([aim])
     _check_apart(answer, other, ours.last.dtype)
@@ -276,15 +270,6 @@ def _check_lengths(ours: Tokens, theirs: Tokens) -> None:
         f"the first text has {len(first)} tokens and the second {len(second)}: a patch puts a token's output "
         "in the place of the same token's; give two texts of equal length (attncli run shows their tokens)"
     )
-
-
-def _measured_from(question: "Question", aim: "Unchanged") -> "Question":
-    """Measure a distance and a divergence from the run of B, at the same places; other questions stay."""
-    from attncli.effects.question import Distance, Divergence
-
-    if isinstance(question, Distance):
-        return Distance([aim])
-    return Divergence(aim, question.output, question.places) if isinstance(question, Divergence) else question
 
 
 def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:

@@ -98,16 +98,8 @@ class Run(RecordFeature):
 
             records = map(with_terms, records)
         usual = cache(lambda: source.usual(self.words))
-        findings: list[dict[str, Any]] | None = None
-        if self.head is None and not self.terms and (self.for_program or self._suffix == ".json"):
-            findings = []
-            records = _with_findings(records, usual, findings)
-        if self.path is not None:
-            kept = list(counted(records, len(source), "texts", progress))
-            yield _saved_report(_with_usual(kept, source, self), self, findings)
-            return
-        if not self.for_person:
-            yield _report(["records"], [], records, self.terms, findings=findings)
+        if self.path is not None or not self.for_person:
+            yield self._records_report(source, records, usual, progress)
             return
         for record in records:
             if self.terms:
@@ -120,14 +112,39 @@ class Run(RecordFeature):
             else:
                 yield _layers_report(record, self.top_k, len(source) == 1)
 
-    @property
-    def _suffix(self) -> str:
-        """The suffix of the file that the records are saved to; "" without one."""
-        return "" if self.path is None else self.path.suffix.lower()
+    def _records_report(
+        self,
+        source: Source,
+        records: Iterable[AttentionRecord],
+        usual: "Callable[[], Usual | None]",
+        progress: Progress,
+    ) -> "RecordReport":
+        """Report all records, for a document or a file.
+
+        Saved records hold the usual weights of their heads, if the file can hold them and they are of words. A file
+        that can be read again is offered as the next thing to look at.
+        """
+        from attncli.analysis.edges import with_usual
+        from attncli.record.display import in_stretches
+
+        suffix = "" if self.path is None else self.path.suffix.lower()
+        findings: list[dict[str, Any]] | None = None
+        if self.head is None and not self.terms and (self.for_program or suffix == ".json"):
+            findings = []
+            records = _with_findings(records, usual, findings)
+        next = None
+        if self.path is not None:
+            records = list(counted(records, len(source), "texts", progress))
+            if suffix in LOADED and not any(map(in_stretches, records)):
+                records = [with_usual(record, usual()) for record in records]
+            if suffix in READ:
+                others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
+                next = NextCommand("run", {**others, "saved": self.path})
+        return _report(["records"], [], records, self.terms, next, findings)
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
-        if self.vectors is not None and self._suffix not in LOADED:
+        if self.vectors is not None and (self.path is None or self.path.suffix.lower() not in LOADED):
             raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
         if self.vectors is not None and self.words:
             raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
@@ -178,28 +195,6 @@ def _report(
         return json.loads("".join(document_text(records, terms, findings)))
 
     return RecordReport(title, parts, document, next=next, records=records, terms=terms, findings=findings)
-
-
-def _with_usual(records: list[AttentionRecord], source: Source, feature: Run) -> list[AttentionRecord]:
-    """Return records that hold the usual weights of their heads, if the file can hold them and they are of words."""
-    from attncli.analysis.edges import with_usual
-    from attncli.record.display import in_stretches
-
-    if feature._suffix not in LOADED or any(map(in_stretches, records)):
-        return records
-    over = source.usual(feature.words)
-    return [with_usual(record, over) for record in records]
-
-
-def _saved_report(
-    records: Iterable[AttentionRecord], feature: Run, findings: Sequence[Mapping[str, Any]] | None
-) -> RecordReport:
-    """Report records that are saved, and offer to look at a file that can be read again."""
-    next = None
-    if feature.path is not None and feature.path.suffix.lower() in READ:
-        others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
-        next = NextCommand("run", {**others, "saved": feature.path})
-    return _report(["records"], [], records, feature.terms, next, findings)
 
 
 # --- reports of a text ----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import json
 import webbrowser
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,9 +18,7 @@ from attncli.record.record import document_text
 from attncli.record.selection import Grouping
 from attncli.report import NextCommand, Report
 
-LARGE = 20_000_000  # characters of a page whose size is announced before it is built, which takes long
 COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
-SHARE = 0.1  # of a page: q and k that take more are named as a way to a smaller page
 
 
 @dataclass(eq=False)
@@ -92,7 +89,6 @@ class View(RecordFeature):
         records = list(map(notify_about, found))
         if any(map(in_stretches, records)):
             self.refuse("on stretches of a long text, which have no q and k: give --tokens", "vectors")
-        self._announce_size(records)
         first = records[0]
         page = document.page(records, start, self.title, advice=_advice(source, first))
         title = title_of_record(first, str(first.choice))
@@ -127,27 +123,6 @@ class View(RecordFeature):
             self.refuse(f"{SAVED}: mask {', '.join(there)}", "masks")
         return [record for record in records if record.mask_name in wanted]
 
-    def _announce_size(self, records: Sequence[AttentionRecord]) -> None:
-        """Say how large a large page will be, and what makes it smaller, before it is built."""
-        from attncli.page.document import expected_size, expected_vectors_size
-
-        size = expected_size(records)
-        if size <= LARGE:
-            return
-        first, masks = records[0], len({record.mask_name for record in records})
-        counts = {
-            "texts": len(records) // masks,
-            "layers (-l)": len(first.layers),
-            "heads (-H)": len(first.heads),
-            "masks (--mask)": masks,
-        }
-        fewer = ", ".join(name for name, count in counts.items() if count > 1)
-        ways = [f"fewer {fewer}"] if fewer else []
-        if self.saved is None and expected_vectors_size(records, size) > SHARE * size:
-            ways.append("without q and k (--vectors none)")
-        smaller = f"; smaller with {' or '.join(ways)}" if ways else ""
-        notify(f"the page will take about {size / 1e6:.0f} MB{smaller}")
-
 
 def _advice(source: Source, record: AttentionRecord) -> str:
     """Return the page's sentence on heads without q and k: how to make a page that has them."""
@@ -155,8 +130,4 @@ def _advice(source: Source, record: AttentionRecord) -> str:
 
     if not isinstance(source, Texts):
         return advice.of_saved(record)
-    from attncli.models.engine import tapped
-
-    if record.measure != "weight":
-        return advice.NORMS
-    return advice.VIEW if tapped(source.engine) is not None else advice.OTHER_ENGINE
+    return advice.VIEW if record.measure == "weight" else advice.NORMS

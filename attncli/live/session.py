@@ -376,13 +376,12 @@ def check_models(models: Iterable[str]) -> None:
 
 
 def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
-    """Return the taps that report the progress on a long text; none if the network can't be tapped."""
-    from attncli.models.engine import tapped
+    """Return the taps that report the progress on a long text."""
     from attncli.models.taps import LayerProgress
 
-    part = tapped(engine, asked.request.which)
+    part = engine.of_part(asked.request.which)
     tokens_at_least = (len(asked.text.text) + len(asked.text.pair or "")) // 4  # a guess, without tokenizing
-    if watch is None or part is None or tokens_at_least < LONG:
+    if watch is None or tokens_at_least < LONG:
         return []
     done: list[int] = []
 

@@ -40,9 +40,10 @@ from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet, select_numbers
+from attncli.models.calls import block_of
 from attncli.models.devices import STORAGE
 from attncli.models.taps import transformed_lengths
-from attncli.models.transformers_place import block_of, by_head
+from attncli.models.transformers_place import by_head
 from attncli.models.weighing import map_dtype, weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, joined_steps, record_of

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attncli.base.arrays import Array
 from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
@@ -154,38 +154,17 @@ def why_no_own_network(place: Place) -> str | None:
     return None
 
 
-def refuse_theirs(place: Place) -> RequestError:
-    """Return the error for code that needs attncli's own network when transformers runs the model."""
-    why = why_no_own_network(place)
-    if why is None:
-        return RequestError(f'{NEEDS_OWN}, but transformers runs {place.name}: load it without engine="transformers"')
-    return RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. Use a model that attncli models lists")
-
-
 def check_own(place: Place) -> None:
     """Raises RequestError if attncli has no network for a model."""
-    if why_no_own_network(place) is not None:
-        raise refuse_theirs(place)
-
-
-def closed(what: str, place: Place, instead: str) -> RequestError:
-    """Return the error for `what` in a network of transformers that never calls our attention function.
-
-    instead: the advice if attncli has no network for the model either.
-    """
-    if why_no_own_network(place) is None:
-        instead = "omit --engine transformers, so that attncli's own network provides them"
-    return RequestError(
-        f"{what}, but the network of {place.name} in transformers hides them (it calls no attention function "
-        f"that can be replaced): {instead}"
-    )
+    if (why := why_no_own_network(place)) is not None:
+        use = "Use a model that attncli models lists"
+        raise RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. {use}")
 
 
 # --- the engine ----------------------------------------------------------------------------------------
 
 
 _DTYPE_BYTES = {"float64": 8}  # per weight during the computation; CPUs compute half precision in float32
-FORMER = "neurons"  # the name of `vectors` before version 0.2
 _ALL = Request()
 
 
@@ -194,12 +173,10 @@ class Engine(Walker):
 
     name: "attncli", "transformers" or "instant". place: the location of the model. sha256: of its weights. tokenizer:
     cuts the model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
-    can_be_tapped: the network calls our attention function. `attncli.models.opening.Opening.of` describes how to open
-    the model again in another process.
+    `attncli.models.opening.Opening.of` describes how to open the model again in another process.
     """
 
     name: str
-    can_be_tapped = True
 
     def __repr__(self) -> str:
         """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
@@ -217,7 +194,7 @@ class Engine(Walker):
     def of_part(self, which: str | None) -> "Engine":
         """Return the model restricted to one of its parts, whose blocks are offered to taps. None is the default part.
 
-        Raises RequestError for a missing part, and if the network can't be tapped.
+        Raises RequestError for a missing part.
         """
 
     @abstractmethod
@@ -278,10 +255,6 @@ class Engine(Walker):
         """Return the model in torch, for what needs gradients or its parameters; itself if it is."""
         return self
 
-    def why_not(self, mask: str, kind: str) -> str | None:
-        """Return why the engine can't apply a mask to one of the model's parts; None if it can."""
-        return None
-
     # --- tokens
 
     def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
@@ -320,17 +293,15 @@ class Engine(Walker):
         target: str | None = None,
         predict: bool = False,
         grouping: Grouping = TOKENS,
-        **former: Any,
     ) -> AttentionRecord:
         """Return the attention of one text, or of a pair of texts.
 
-        `attncli.Request` documents the other arguments. former: arguments under their names in version 0.1.
+        `attncli.Request` documents the other arguments.
 
         Raises TypeError for a value that is no text, and RequestError as `answer` and `Request` do.
         """
         check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
-        vectors = vectors if not former else _renamed("attend", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         return next(self.answer([Input(text, pair)], request))
 
@@ -349,7 +320,6 @@ class Engine(Walker):
         target: str | None = None,
         predict: bool = False,
         grouping: Grouping = TOKENS,
-        **former: Any,
     ) -> Iterator[AttentionRecord]:
         """Yield the attention of many texts in order. Arguments and errors as for `attend`.
 
@@ -358,7 +328,6 @@ class Engine(Walker):
         check_texts("texts", texts, "use attend(text) for one")
         if pairs is not None:
             check_texts("pairs", pairs, "give a second segment, or None, for each text")
-        vectors = vectors if not former else _renamed("attend_many", former)
         request = Request(layers, heads, mask, pad_to, measure, vectors, which, target, predict, grouping)
         records: Iterable[AttentionRecord] = self.answer(inputs_of(texts, pairs), request)
         if progress:
@@ -416,18 +385,14 @@ class Engine(Walker):
         for group in groups:
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
-            vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
+            vectors = 0
+            for one in texts:
+                part = self.of_part(request.which)
+                kept = part.resolve_selection(request).vectors if axes_of(request.grouping, one).apart else []
+                terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
+                vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
             check_room(units, len(layers), len(heads), _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
             yield from texts
-
-    def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
-        """Return the memory of the requested queries and keys of a text."""
-        if not self.can_be_tapped:
-            return 0
-        part = self.of_part(request.which)
-        heads = part.resolve_selection(request).vectors if axes_of(request.grouping, tokens).apart else []
-        terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)
-        return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
@@ -515,27 +480,13 @@ def check_model(model: object) -> None:
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
-def _renamed(called: str, former: dict[str, Any]) -> NamedHeads:
-    """Return `vectors` passed under its former name. Raises TypeError for any other name."""
-    for name in former:
-        if name != FORMER:
-            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
-    warnings.warn(f"{FORMER} is called vectors now", DeprecationWarning, stacklevel=3)
-    return former[FORMER]
-
-
 # --- models that taps can observe ------------------------------------------------------------------------
-
-
-def tapped(engine: Engine, which: str | None = None) -> Engine | None:
-    """Return a model restricted to one of its parts if it can be tapped, else None."""
-    return engine.of_part(which) if engine.can_be_tapped else None
 
 
 def check_every_layer(engine: Engine, which: str | None, what: str) -> None:
     """Raises RequestError if any layer has no attention, for code that needs the attention of every layer."""
-    part = tapped(engine, which)
-    if part is not None and len(layers := part.select_layers("all")) < part.layers:
+    part = engine.of_part(which)
+    if len(layers := part.select_layers("all")) < part.layers:
         raise RequestError(
             f"{what} needs the attention of every layer, but {part.place.name} has it only in {number_list(layers)}: "
             f"run -l {layers[-1]} shows one of these"
@@ -545,7 +496,7 @@ def check_every_layer(engine: Engine, which: str | None, what: str) -> None:
 def require_tapped(model: object, which: str | None = None) -> Engine:
     """Return a model, restricted to one of its parts, for code that uses taps.
 
-    Raises RequestError if it can't be tapped, and TypeError for anything but a model.
+    Raises RequestError for a missing part, and TypeError for anything but a model.
     """
     check_model(model)
     assert isinstance(model, Engine)
@@ -568,21 +519,15 @@ def under_masks(
 ) -> Iterator[list[AttentionRecord]]:
     """Yield every text's records, one per mask in the order of `masks`. A text is tokenized once.
 
-    If the request is for weights and names no vectors, the heads that `vectors_within` selects keep theirs. Norms and
-    other engines have no vectors. taps: as for `Model.take`.
+    If the request is for weights and names no vectors, the heads that `vectors_within` selects keep theirs. Norms have
+    no vectors. taps: as for `Model.take`.
 
-    Raises RequestError as the engine does, and for several masks of a model that can't be tapped.
+    Raises RequestError as the engine does.
     """
-    part = tapped(engine, request.which)
-    if part is not None:
-        engine.check(request)
-        texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
-        yield from tokens_under_masks(part, texts, request, masks, most, copies, taps)
-    elif len(masks) > 1:
-        raise RequestError(f"{engine.place.name} supports only its own mask: request a single mask")
-    else:
-        for record in engine.answer(inputs, replace(request, mask=masks[0]), together=True, copies=copies):
-            yield [record]
+    part = engine.of_part(request.which)
+    engine.check(request)
+    texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
+    yield from tokens_under_masks(part, texts, request, masks, most, copies, taps)
 
 
 def tokens_under_masks(
@@ -594,7 +539,7 @@ def tokens_under_masks(
     copies: float = 0,
     taps: Sequence[Tap] = (),
 ) -> Iterator[list[AttentionRecord]]:
-    """Yield the records of tokenized texts as `under_masks` does. part: a model that can be tapped."""
+    """Yield the records of tokenized texts as `under_masks` does."""
     if request.vectors is None and request.measure == "weight":
         request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
     texts = list(part.fitting([texts], request, len(masks), copies))

@@ -35,9 +35,8 @@ def load_model(
 
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for this program's own networks (`attncli.models.families`);
-    "transformers" for any model whose attentions transformers returns. "auto" prefers attncli, else uses transformers.
-    "instant" is attncli's network in NumPy, for records of short texts (`attncli.models.instant`). A Notice says so if
-    only maps are available.
+    "transformers" for any model that transformers supports. "auto" prefers attncli, else uses transformers.
+    "instant" is attncli's network in NumPy, for records of short texts (`attncli.models.instant`).
 
     Raises TypeError for arguments of other types, and RequestError if the name is unknown, the files are not available,
     or the engine can't run them.
@@ -73,14 +72,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
                 raise RequestError(f"{error}: omit --engine attncli, so that transformers runs it{note}") from error
     from attncli.models.transformers_engine import load_with_transformers
 
-    loaded = load_with_transformers(place, device, dtype)
-    if engine == "auto" and not loaded.can_be_tapped:
-        notice = (
-            f"the network of {place.name} in transformers calls no attention function that can be replaced: "
-            "attncli shows its maps and nothing else"
-        )
-        warnings.warn(notice, Notice, stacklevel=3)
-    return loaded
+    return load_with_transformers(place, device, dtype)
 
 
 def _tokenizer_of_transformers(directory: Path) -> Any:

@@ -15,7 +15,6 @@ from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig
 from attncli.models.devices import InTorch, as_tensor
-from attncli.models.engine import Engine, check_model, refuse_theirs
 from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, tensors_of
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.network import Network, empty_network, lay_out
@@ -150,19 +149,6 @@ def load_parameters(
     read = read_parameters(checkpoint, network.config, module, names, dtype)
     stacked = {name: some[0] if len(some) == 1 else torch.cat(some) for name, some in read.items()}
     part.load_state_dict({name: value.to(device) for name, value in stacked.items()}, assign=True)
-
-
-def require_own(model: object) -> Model:
-    """Return a model for code that inspects the parameters of attncli's own network.
-
-    Raises RequestError if transformers runs it, and TypeError for anything but a model.
-    """
-    check_model(model)
-    assert isinstance(model, Engine)
-    model = model.awake()
-    if isinstance(model, Model):
-        return model
-    raise refuse_theirs(model.place)
 
 
 # --- the outputs of a checkpoint

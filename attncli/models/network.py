@@ -154,7 +154,13 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
             made.append(Disentangled(*tables[positions], own, positions.kinds, near, furthest))
         else:
             if positions not in shared:
-                shared[positions] = _shared_score(config, positions)
+                match positions:
+                    case Turned():
+                        shared[positions] = RotaryScore(Rotary(**asdict(positions)))
+                    case Biased():
+                        shared[positions] = RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
+                    case _:
+                        shared[positions] = PositionalScore()
             made.append(shared[positions])
     for score in made:
         score.factor, score.softcap = config.score_scale, config.softcap
@@ -164,15 +170,6 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
 def projection(config: ModelConfig, name: str) -> Linear:
     """Return the projection of offset vectors to the "query" or "key" of a term."""
     return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
-
-
-def _shared_score(config: ModelConfig, positions: Turned | Biased | None) -> PositionalScore:
-    match positions:
-        case Turned():
-            return RotaryScore(Rotary(**asdict(positions)))
-        case Biased():
-            return RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
-    return PositionalScore()
 
 
 def layer_norm(config: ModelConfig, size: int) -> nn.Module:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attncli.base.choices import each_text
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
-from attncli.base.schema import LONGEST_NAME, Check, anything, fields, flag, list_of, maybe, text
+from attncli.base.schema import LONGEST_NAME, anything, fields, list_of, text
 from attncli.base.untrusted import read_json
 from attncli.models.answers import OutputValues, Prediction, answers_of
 from attncli.models.checkpoint_files import (
@@ -228,50 +228,42 @@ class _EmbeddingSettings(NamedTuple):
 
 def embedding_settings(directory: Path, max_tokens: int) -> _EmbeddingSettings:
     """Read the files beside modules.json. Raises RequestError if one is garbled, or excludes a prompt from pooling."""
-    name = next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
-    lower = _setting(directory / name, "do_lower_case", maybe(flag())) or False
-    lengths = [
-        _setting(directory / name, "max_seq_length", length),
-        _setting(directory / "tokenizer_config.json", "model_max_length", length),  # version 6 writes it there
-    ]
-    most = next((one for one in lengths if one is not None), max_tokens)
-    name = _setting(directory / PROMPTS_FILE, "default_prompt_name", maybe(text()))
-    prompt = "" if name is None else _setting(directory / PROMPTS_FILE, "prompts", _prompt_named(name))[name] or ""
+    file = directory / next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
+    lower = _setting(file, "do_lower_case", "true or false", bool) or False
+    most = _setting(file, "max_seq_length", "a number of tokens", int, float)
+    if most is None:  # version 6 writes it there, a number far too large where there is no limit
+        most = _setting(directory / "tokenizer_config.json", "model_max_length", "a number of tokens", int, float)
+    if most is None:
+        most = max_tokens
+    if not most >= _LEAST:
+        raise RequestError(f"{file}: it reads {most} tokens, which is not a number of tokens from {_LEAST}")
+    file, prompt = directory / PROMPTS_FILE, None
+    name = _setting(file, "default_prompt_name", "text", str)
+    if name is not None:
+        prompts = _setting(file, "prompts", "a table", dict) or {}
+        prompt = prompts.get(name, 0)
+        if not isinstance(prompt, str | None):
+            raise RequestError(f"{file}: prompts have no {reprlib.repr(name)}")
     if prompt and not modules_of(directory)[1].flag("include_prompt", True):
         what = f"it excludes its prompt {reprlib.repr(prompt)} from the pooling"
         raise RequestError(f"{directory}: {what}, which attncli does not support")
-    return _EmbeddingSettings(prompt, lower, int(min(most, max_tokens)))
+    return _EmbeddingSettings(prompt or "", lower, int(min(most, max_tokens)))
 
 
-def _prompt_named(name: str) -> Check:
-    """Accept a table of prompts that contains this name."""
-
-    def check(value: Any, what: str) -> None:
-        if type(value) is not dict or name not in value:
-            raise ValueError(f"{what} have no {reprlib.repr(name)}")
-        maybe(text())(value[name], what)
-
-    return check
-
-
-def length(value: Any, what: str) -> None:
-    """Tokens: a number, which may be far too large, as transformers writes it where there is no limit."""
-    if value is not None and (type(value) not in (int, float) or not value >= _LEAST):
-        raise ValueError(f"{what} is {reprlib.repr(value)}, and not a number of tokens from {_LEAST}")
-
-
-def _setting(path: Path, key: str, check: Check) -> Any:
-    """Return a setting from a file; None if it or the file is missing. Raises RequestError if it is invalid."""
+def _setting(path: Path, key: str, what: str, *types: type) -> Any:
+    """Return a setting from a file; None if it or the file is missing. Raises RequestError for another type."""
     if not path.is_file():
         return None
     try:
         stated = read_json(path, LONGEST_SETTINGS, infinite=True)
-        if not isinstance(stated, dict):
-            raise ValueError("it is not a JSON object")
-        check(stated.get(key), key)
-        return stated.get(key)
     except (OSError, ValueError) as error:
         raise RequestError(f"{path}: {first_line(error)}") from error
+    if not isinstance(stated, dict):
+        raise RequestError(f"{path}: it is not a JSON object")
+    value = stated.get(key)
+    if value is not None and type(value) not in types:
+        raise RequestError(f"{path}: {key} is {reprlib.repr(value)}, not {what}")
+    return value
 
 
 # The names of poolings in config.json before version 6, in the order of their concatenation.

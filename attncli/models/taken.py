@@ -108,17 +108,17 @@ class RequestTaps:
 
     def text_results(self, run: Run, predictions: Sequence[PredictionSummary | None]) -> list[TextResult]:
         """Return the results for each text of a run. predictions: by the text's number."""
-        return [
-            TextResult(self.axes[text], self.asked, weights, *self.vectors_of(run, place), masks, predictions[text])
-            for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True))
-        ]
-
-    def vectors_of(self, run: Run, place: int) -> tuple[tuple[Array, Array], Doubles, Floats, dict[str, Array]]:
-        """Return the stored results of the text at a place: queries and keys, scales, sinks, and terms by name."""
         query, key = self.vectors.kept[run.number]
-        terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
-        sinks = np.array(self.vectors.sinks, np.float32)
-        return (query[place], key[place]), np.array(self.vectors.scales), sinks, terms
+        scales, sinks = np.array(self.vectors.scales), np.array(self.vectors.sinks, np.float32)
+        made = []
+        for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True)):
+            terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
+            vectors = query[place], key[place]
+            of_text = TextResult(
+                self.axes[text], self.asked, weights, vectors, scales, sinks, terms, masks, predictions[text]
+            )
+            made.append(of_text)
+        return made
 
     def maps_of(self, run: Run) -> Iterable[tuple[Array, Bools]]:
         """Return each text's weights and masks, `[layer, query, ...]`."""

@@ -12,7 +12,7 @@ have the dtype and device of `like`. Taps see the changes of the taps before the
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.arrays import Array, cast, empty, library, widened
 from attncli.models.block import Block, Tap, select_numbers
@@ -187,6 +187,22 @@ class Outputs(Tap):
     def output(self, block: Block, output: Array) -> Array:
         self.kept.setdefault(block.layer, {}).update(zip(block.text_numbers, output, strict=True))
         return output
+
+
+class InputsAndOutputs(Outputs):
+    """Keeps also what every layer's attention is given. inputs: by layer `[text, token, hidden_size]`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs: dict[int, Array] = {}
+
+    def output(self, block: Block, output: Array) -> Array:
+        self.inputs[block.layer] = block.inputs
+        return super().output(block, output)
+
+    def attended(self, layer: int, attention: Any) -> Array:
+        """Return what a layer's attention makes of the first text, `[token, hidden_size]`."""
+        return attention.output(attention.join_heads(self.kept[layer][0][None]))[0]
 
 
 class Gates(Tap):

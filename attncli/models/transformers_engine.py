@@ -2,11 +2,10 @@
 
 Encoder-decoders (T5, BART, Marian), mixtures of experts, and any other. The families in `families/` have attncli's
 own network in `network.py`; this file is for the rest. `transformers_network.py` loads the network, and
-`transformers_place.py` replaces its attention. A checkpoint's own code is never run. A network that does not call our
-attention function provides only the maps of its own eager attention.
+`transformers_place.py` replaces its attention. A checkpoint's own code is never run.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.checkpoint_files import Place
 from attncli.models.devices import InTorch, pick_device, pick_dtype
-from attncli.models.engine import A_PART, closed, why_no_own_network
+from attncli.models.engine import A_PART
 from attncli.models.hashes import check_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
@@ -32,22 +31,15 @@ from attncli.models.transformers_network import Backend, load_network, on_text_a
 from attncli.models.transformers_outputs import Headed, find_outputs
 from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import (
-    NAME,
     AttentionModules,
-    SearchPass,
     TappedPass,
-    allowed,
+    find_attention,
     for_all_queries,
-    layer_kinds,
-    masks_of,
     on_any,
     passing,
-    prepare,
-    set_attention,
 )
 from attncli.models.walk import Beginning, Ending
-from attncli.record import AttentionRecord, ModelInfo, Request
-from attncli.record.grouping import grouped
+from attncli.record import ModelInfo, Request
 from attncli.record.selection import Selection, heads_list, number_list, select
 from attncli.text.tokenizer import Tokenizer, choose_padding
 from attncli.text.tokens import Fed, Read, Tokens, followed, tokens_of
@@ -107,60 +99,41 @@ class TransformersModel(InTorch):
         self.infos: dict[str, ModelInfo] = {}
         self.tokenizer = self.cutter("encoder")
         self.places = self.find_places()
-        self.part = "cross" if self.paired else "" if self.places is None else self.parts[0]
+        self.part = self.parts[-1]
         side = self.theirs.init_kwargs.get("padding_side")
         self.tokenizer.pads_left = self.part == "decoder" if side is None else side == "left"
 
     # --- the model's properties -------------------------------------------------------------------------------
 
-    def find_places(self) -> AttentionModules | None:
-        """Find the modules that call our attention function; None if the network never calls it."""
+    def find_places(self) -> AttentionModules:
+        """Find the modules of attention. Raises RequestError if there are none, and if the network can't run."""
         read, fed = (tokens_of(pieces(self.theirs, TRIED[half])) for half in ("encoder", "decoder"))
-        prepare(self.network, self.stack("encoder"), self.stack("decoder"))
-        trial, inputs = SearchPass(), self.inputs([read], "padding")
+        inputs = self.inputs([read], "padding")
         if self.paired:
             inputs["decoder_input_ids"] = torch.tensor([fed.ids], device=self.device)
-        try:
-            with self.running(), torch.inference_mode(), trial.watching(self.network), passing(trial):
-                set_attention(self.network, NAME)
-                self.network(**inputs)
-        except RequestError:
-            trial.calls.clear()
-        if not trial.calls:
-            set_attention(self.network, "eager")
-            return None
-        encoder = self.network.get_encoder() if self.paired else None
-        return AttentionModules.of(self.network, trial, encoder, len(fed))
+        with self.running():
+            places = find_attention(self.network, self.stack("encoder"), self.stack("decoder"), inputs)
+        if places is None:
+            raise RequestError(f"{self.place.name} has no attention in transformers with one map per head")
+        return places
 
     @property
     def parts(self) -> tuple[str, ...]:
-        if self.paired:
-            return choices.names(choices.Kind)
-        if self.places is not None:
-            return self.places.parts
-        return ("encoder",) if self.looks_ahead else ("decoder",)
-
-    @cached_property
-    def looks_ahead(self) -> bool:
-        """Return True if a token attends to later ones. Found by trying, since not every configuration says so."""
-        tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))
-        return bool(allowed(self.maps(tried, "padding", "encoder")).triu(1).any())
+        return self.places.parts
 
     def of_which(self, which: str | None) -> str:
         """Return the selected part. Raises RequestError for a part that the model does not have."""
-        if which is None or self.paired:
-            return which or self.part or self.parts[0]
-        [only] = self.parts
-        if which != only:
-            raise RequestError(
-                f"{self.place.name} has no {which} attention, since it is only {A_PART[only]}: omit --which"
-            )
-        return only
+        if which is None or which in self.parts:
+            return which or self.part
+        if self.paired:
+            use = " or ".join(self.parts)
+            raise RequestError(f"{self.place.name} has no {which} attention of one map per head: use --which {use}")
+        raise RequestError(
+            f"{self.place.name} has no {which} attention, since it is only {A_PART[self.parts[0]]}: omit --which"
+        )
 
     def of_part(self, which: str | None) -> "TransformersModel":
         part = self.of_which(which)
-        if self.places is None:
-            raise closed("this needs queries, keys and values", self.place, "attncli run shows its maps")
         if part == self.part:
             return self
         made = copy(self)
@@ -177,45 +150,35 @@ class TransformersModel(InTorch):
         return self.gone
 
     @property
-    def can_be_tapped(self) -> bool:  # type: ignore[override]
-        return self.places is not None
-
-    @property
-    def tapped(self) -> AttentionModules:
-        """Return the places where our function is called. Call `of_part` first."""
-        assert self.places is not None
-        return self.places
-
-    @property
     def layers(self) -> int:
-        return max(self.tapped.numbers(self.part)) + 1
+        return max(self.places.numbers(self.part)) + 1
 
     @property
     def depth(self) -> int:
-        halves = ("encoder", "decoder") if self.paired else (self.part,)
-        return sum(max(self.tapped.numbers(half)) + 1 for half in halves)
+        halves = [part for part in self.parts if part != "cross"]
+        return sum(max(self.places.numbers(half)) + 1 for half in halves)
 
     @property
     def heads(self) -> int:
-        return len(self.tapped.blocks[self.part].numbers)
+        return len(self.places.blocks[self.part].numbers)
 
     @property
     def has_sinks(self) -> bool:  # type: ignore[override]
-        return self.part in self.tapped.sinks
+        return self.part in self.places.sinks
 
     @property
     def head_dim(self) -> int:
-        return int(self.tapped.blocks[self.part].query.shape[-1])
+        return int(self.places.blocks[self.part].query.shape[-1])
 
     def term_names(self, layer: int) -> Sequence[str]:
-        return list(self.tapped.blocks[self.part].all_terms())
+        return list(self.places.blocks[self.part].all_terms())
 
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
         return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
 
     def select_layers(self, layers: Selection) -> list[int]:
         """Select layers that have attention. Layers without it, such as linear attention, keep their numbers."""
-        there = self.tapped.numbers(self.part)
+        there = self.places.numbers(self.part)
         chosen = there if layers == "all" else select(layers, self.layers, "layer")
         if absent := [layer for layer in chosen if layer not in there]:
             raise RequestError(
@@ -224,19 +187,11 @@ class TransformersModel(InTorch):
         return chosen
 
     def info_of(self, which: str | None) -> ModelInfo:
-        """Return the description of a part. Sizes are found once by trying, since configurations differ."""
+        """Return the description of a part."""
         part = self.of_which(which)
         if part not in self.infos:
-            if self.places is None:
-                tried = tokens_of(pieces(self.theirs, TRIED["encoder"]))
-                maps = self.maps(
-                    Fed(**tried.lists, read=tried, goal=[]) if self.fed_to(part) else tried, "padding", part
-                )
-                sizes = len(maps), len(maps[0])
-                shared = 1
-            else:
-                view = self.of_part(part)
-                sizes, shared = (view.layers, view.heads), self.places.blocks[part].shared
+            view = self.of_part(part)
+            sizes, shared = (view.layers, view.heads), self.places.blocks[part].shared
             size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
             changes = f"without {heads_list(self.gone)}" if self.gone else ""
             key_heads = sizes[1] // shared if shared > 1 else None
@@ -267,8 +222,6 @@ class TransformersModel(InTorch):
         return mask
 
     def find_outputs(self) -> AvailableOutputs:
-        if self.places is None:
-            return AvailableOutputs({}, {})
         stack = self.stack("decoder")
         if self.part == "decoder":  # OPT's head reads from inside the headless network
             inner = self.network.get_decoder()
@@ -437,7 +390,7 @@ class TransformersModel(InTorch):
             taps = [*taps, Gates(dict.fromkeys(self.gone, 0.0))]
         first, last = [], []
         for run, inputs, real in zip(rows.runs, rows.inputs, rows.real, strict=True):
-            current = TappedPass(self.tapped, self.part, run, taps, rows.mask, real)
+            current = TappedPass(self.places, self.part, run, taps, rows.mask, real)
             if ending is not None:
                 current.last, current.values = ending.layer, ending.values
             if beginning is not None:
@@ -459,12 +412,6 @@ class TransformersModel(InTorch):
         if not positions:
             raise RequestError("transformers can't omit the positions")
         part = "encoder" if self.paired else self.of_which(None)
-        if self.places is None:
-            if mask is not None and (why := self.why_not(mask, part)) is not None:
-                raise RequestError(why)
-            with self.running(), torch.inference_mode():
-                made = self.stack(part)(**self.inputs([tokens], mask or "padding"), output_hidden_states=True)
-            return [states[0] for states in made.hidden_states]
         rows = self.of_part(part).rows([tokens], mask)
         silencing = [Gates(dict.fromkeys(self.gone, 0.0))] if part == self.part else []
         current = TappedPass(self.places, part, rows.runs[0], silencing, rows.mask, rows.real[0])
@@ -482,91 +429,5 @@ class TransformersModel(InTorch):
             raise RequestError(
                 "--target is the decoder's output, which the encoder does not read: omit it, or give --which decoder"
             )
-        if self.places is not None:
-            self.of_part(part).usual_mask(request.mask)
-            super().check(request)
-            return
-        if request.measure == "norm":
-            raise closed("norms need values and the output projection", self.place, "omit --measure norm")
-        if request.vectors not in (None, "none"):
-            raise closed("vectors are queries and keys", self.place, "omit --vectors or --terms")
-        why = None if request.mask is None else self.why_not(request.mask, part)
-        if why is not None and part == "decoder":
-            raise RequestError(f"{why}: omit --mask")
-        if why is not None:
-            own = ", or omit --engine transformers" if why_no_own_network(self.place) is None else ""
-            raise RequestError(f"{why}: use --mask {' or '.join(on_any())}{own}")
-
-    def why_not(self, mask: str, kind: str) -> str | None:
-        if self.places is not None:
-            return None
-        if kind == "decoder":
-            return None if mask == "causal" else f"{self.place.name} has the causal mask built in"
-        if mask in on_any():
-            return None
-        what = {"encoder": "an encoder", "cross": "a cross-attention"}[kind]
-        hides = "hide the future from" if mask == "causal" else f"put the mask {mask} on"
-        return f"transformers does not {hides} {what}"
-
-    def attend_tokens(
-        self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
-    ) -> Iterator[AttentionRecord]:
-        """Yield a record of each text.
-
-        Decoders without a target write at most LONGEST_ANSWER tokens, greedily. The input for a target is the start
-        token and all target tokens except the last. If the network does not call our function, all maps are computed,
-        and every layer's mask is inferred from its weights (`attncli.models.transformers_place`).
-        """
-        if self.places is not None:
-            yield from super().attend_tokens(texts, request, taps)
-            return
-        part = self.of_which(request.which)
-        for read in texts:
-            given = read
-            if self.fed_to(part):
-                fed, goal = self.decoder_input(read, request.target)
-                given = Fed(**fed.lists, read=read, goal=goal)
-            maps = self.maps(given, request.mask or "padding", part)
-            yield grouped(self.record(given, maps, request, part), request.grouping)
-
-    def maps(self, given: Tokens, mask: str, part: str) -> list[Tensor]:
-        """Return every layer's weights `[head, query, key]` from transformers' eager attention.
-
-        Raises RequestError unless there is one map per head.
-        """
-        inputs = self.inputs([given.read if isinstance(given, Fed) else given], mask)
-        name, module = "attentions", self.stack(part)
-        if isinstance(given, Fed):
-            name, module = f"{part}_attentions", self.network
-            inputs["decoder_input_ids"] = torch.tensor([given.ids], device=self.device)
-        with self.running(), torch.inference_mode():
-            maps = getattr(module(**inputs, output_attentions=True), name, None)
-        if not maps or any(layer is None for layer in maps):
-            raise RequestError(f"transformers returns no attention for {self.place.name}: some of its layers have none")
-        keys = len(given.read if part == "cross" and isinstance(given, Fed) else given)
-        if any(layer.shape != (1, maps[0].shape[1], len(given), keys) for layer in maps):
-            raise RequestError(f"the attention of {self.place.name} does not have the shape of one map per head")
-        return [layer[0] for layer in maps]
-
-    def record(self, given: Tokens, maps: Sequence[Tensor], request: Request, part: str) -> AttentionRecord:
-        """Build the requested record from the maps. Raises RequestError for numbers out of range, and for NaN."""
-        info = self.info_of(part)
-        layers, heads, pairs = request.choose_in(info.layers, info.heads)
-        weights = torch.stack([maps[layer][heads] for layer in layers]).to(device="cpu", dtype=torch.float32)
-        if not weights.isfinite().all():
-            raise RequestError(f"a weight of {self.place.name} is NaN or infinite: use another --dtype")
-        kinds = layer_kinds(self.stack(part).config.get_text_config(), info.layers)
-        masks = masks_of(maps, ["cross"] * info.layers if part == "cross" else kinds)
-        return AttentionRecord(
-            weights=weights.numpy(),
-            layers=layers,
-            heads=heads,
-            pairs=pairs,
-            tokens=given.plain,
-            masks=torch.stack([masks[layer] for layer in layers]).cpu().numpy(),
-            mask_name="causal" if part == "decoder" else request.mask or "padding",
-            model=info,
-            key_tokens=given.read if part == "cross" and isinstance(given, Fed) else None,
-            kind=part,
-            dtype=self.dtype_name,
-        )
+        self.of_part(part).usual_mask(request.mask)
+        super().check(request)

@@ -43,21 +43,18 @@ def tensor_shapes(config: dict[str, Any]) -> dict[str, torch.Size]:
 
 def peer(config: dict[str, Any], tensors: Mapping[str, Tensor], attention: str) -> Any:
     """Return transformers' own encoder, sharing these tensors. `attention` is "eager" or "sdpa"."""
+    from transformers import AutoModel
+
     with quiet():
-        return _peer_class(config).from_pretrained(
+        with torch.device("meta"):
+            kind = type(AutoModel.from_config(reference_config(config)))
+        return kind.from_pretrained(
             None,
             config=reference_config(config),
             state_dict=dict(tensors),
             attn_implementation=attention,
             dtype=torch.float32,
         )
-
-
-def _peer_class(config: dict[str, Any]) -> Any:
-    from transformers import AutoModel
-
-    with torch.device("meta"):
-        return type(AutoModel.from_config(reference_config(config)))
 
 
 MOST_LAYERS = 1000  # or experts, of a checkpoint with fewer tensors

@@ -7,11 +7,14 @@ a `Block` from its arguments and passes it to `meet`, as the walk through our ow
 
     with passing(TappedPass(places, part, run, taps, mask, real)):
         network(**inputs)
+
+Where a network computes attention by hand (Falcon, BLOOM, GPT-Neo, MPNet, DeBERTa), a mode of torch sees its products
+and puts `meet` in their place (`attncli.models.hand_written`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,15 +22,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
-from attncli.base.errors import RequestError
 from attncli.models.block import Block, Tap, meet
+from attncli.models.calls import block_of, no_projection
+from attncli.models.hand_written import HandWritten, Product, Weights
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
-
-_KINDS = ("layer_types", "attention_layers")  # keys of a configuration for the kind of every layer's attention
 
 
 def for_all_queries(mask: str) -> list[Rule]:
@@ -41,32 +44,7 @@ def on_any() -> list[str]:
     return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
 
 
-def layer_kinds(config: Any, count: int) -> list[str]:
-    """Return the kind of attention of each of `count` layers. All layers with a window have the same width.
-
-    The names come from the configuration. Without them, all layers are of one kind.
-    """
-    for kinds in (getattr(config, name, None) or [] for name in _KINDS):
-        if len(kinds) == count:
-            return list(kinds)
-    return ["attention"] * count
-
-
-def masks_of(maps: Sequence[Tensor], kinds: Sequence[str]) -> list[Tensor]:
-    """Return for every layer the cells with weight in any head of any layer of its kind: bool `[query, key]` each.
-
-    maps: every layer's weights `[head, query, key]`.
-    """
-    masks = {kind: allowed([one for one, its in zip(maps, kinds, strict=True) if its == kind]) for kind in {*kinds}}
-    return [masks[kind] for kind in kinds]
-
-
-def allowed(maps: Sequence[Tensor]) -> Tensor:
-    """Return the cells with weight in any head of any layer: bool `[query, key]`."""
-    return torch.stack([(layer > 0).any(dim=0) for layer in maps]).any(dim=0)
-
-
-_PROVEN = 1e-2  # tolerance of the sum of the heads' parts against the output of W_O, in half precision
+_PROVEN = 1e-2  # tolerance of what is found in a network, also in half precision
 NAME = "attncli"  # the name under which transformers registers our function
 _PARTS = ("encoder", "decoder", "cross")
 
@@ -94,7 +72,7 @@ class TappedPass:
     beginning: Tensor | None = None
     inside: str | None = None
     decoded: Tensor | None = None
-    masks: dict[int, tuple[Tensor | None, LayerMask | None]] = field(default_factory=dict)
+    masks: dict[int, tuple[Any, LayerMask | None]] = field(default_factory=dict)
     calls: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -108,10 +86,12 @@ class SearchPass:
     """A forward pass that finds which modules call our function, and which modules join their heads.
 
     calls: of our function: the module, its block, and the heads' joined outputs `[text, query, head * size]`.
-    projections: by module that calls, the module that multiplies its joined heads with W_O.
+    projections: by module that calls, the module that multiplies its joined heads with W_O. tokens_first: the network
+    computes `[token, text, hidden_size]`.
     """
 
     calls: list[tuple[nn.Module, Block, Tensor]] = field(default_factory=list)
+    tokens_first: bool = False
     projections: dict[int, nn.Module] = field(default_factory=dict)
 
     @contextmanager
@@ -157,23 +137,96 @@ class _PassEnded(BaseException):
 
 
 @contextmanager
-def passing(current: TappedPass | SearchPass) -> Iterator[None]:
-    """Observe the forward pass inside the block. It ends early when nothing else is needed."""
+def passing(current: TappedPass | SearchPass, by_hand: nn.Module | None = None) -> Iterator[None]:
+    """Observe the forward pass inside the block. It ends early when nothing else is needed.
+
+    by_hand: as of `AttentionModules`, of a `SearchPass`.
+    """
+    if isinstance(current, TappedPass):
+        by_hand = current.places.by_hand
     token = _CURRENT.set(current)
     try:
-        yield
+        with nullcontext() if by_hand is None else _InPlace(by_hand):
+            yield
     except _PassEnded:
         pass
     finally:
         _CURRENT.reset(token)
 
 
-def prepare(network: Any, encoder: Any, decoder: Any) -> None:
-    """Prepare a network once for our attention function.
+class _InPlace(TorchFunctionMode):
+    """Calls our place where the code of a network multiplies weights with values."""
 
-    encoder, decoder: its halves without a head, identical for a network with one stack. Registers our attention
-    function and masks, and passes the input and output of each half to the current pass.
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.followed = HandWritten()
+        self.running: list[nn.Module] = []  # the innermost last
+
+    def __enter__(self) -> Any:
+        self.hooks: list[Any] = []
+        for module in self.network.modules():
+            self.hooks.append(module.register_forward_pre_hook(lambda one, _: self.running.append(one)))
+            self.hooks.append(module.register_forward_hook(self._leave))
+        return super().__enter__()
+
+    def _leave(self, *_: Any) -> None:
+        self.running.pop()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for hook in self.hooks:
+            hook.remove()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        found = self.followed.find(name, args, kwargs)
+        if found is not None and self._is_place(*found):
+            weights, product = found
+            current = _CURRENT.get()
+            block = weights.block(product.right, len(current.run.texts) if isinstance(current, TappedPass) else 1)
+            return product.result(_offer(self.running[-1], block, block.mask))
+        result = func(*args, **kwargs)
+        self.followed.follow(name, args, kwargs, result)
+        return result
+
+    def _is_place(self, weights: Weights, product: Product) -> bool:
+        """Return whether our place is here: in a search, whether it gives what the network's own product gives."""
+        current = _CURRENT.get()
+        if isinstance(current, TappedPass):
+            return id(self.running[-1]) in current.places.layers
+        try:
+            made = product.result(meet(weights.block(product.right, 1), (), weigh))
+        except RuntimeError:  # queries and keys of other shapes
+            return False
+        return torch.allclose(made, product.restore(product.left @ product.right), rtol=_PROVEN, atol=_PROVEN)
+
+
+def find_attention(network: Any, encoder: Any, decoder: Any, inputs: dict[str, Tensor]) -> "AttentionModules | None":
+    """Prepare a network for our place, and find its modules: those that call a registered function, else by hand.
+
+    encoder, decoder: its halves without a head, identical for a network with one stack. inputs: of one text; a decoder
+    reads fewer tokens than its encoder. Returns None if no attention has one map per head.
     """
+    _prepare(network, encoder, decoder)
+    tokens = [inputs[name].shape[1] for name in ("input_ids", "decoder_input_ids") if name in inputs]
+    for name, by_hand in ((NAME, None), ("eager", network)):
+        trial = SearchPass()
+        set_attention(network, name)
+        errors = nullcontext() if by_hand else suppress(Exception)
+        with errors, torch.inference_mode(), trial.watching(network), passing(trial, by_hand):
+            network(**inputs)
+        half = None if encoder is decoder else encoder
+        places = AttentionModules.of(network, trial, half, tokens, by_hand is not None)
+        if places.parts:
+            return places
+    return None
+
+
+def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
+    """Register our attention function and masks, and pass the input and output of each half to the current pass."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _meet_theirs)
@@ -208,10 +261,14 @@ def enter(half: str | None, *_: Any) -> None:
 def _embedded(half: str | None, module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
     """Keep the token embeddings, or replace them."""
     current = _CURRENT.get()
+    if isinstance(current, SearchPass):
+        current.tokens_first = len(output) > 1
     if not isinstance(current, TappedPass) or current.inside != half or half not in (None, current.half):
         return None
-    current.x = output if current.beginning is None else current.beginning
-    return current.x
+    if current.beginning is not None:
+        output = current.beginning.transpose(0, 1) if current.places.tokens_first else current.beginning
+    current.x = output.transpose(0, 1) if current.places.tokens_first else output
+    return output
 
 
 def leave(module: nn.Module, inputs: Any, output: Any) -> None:
@@ -244,20 +301,28 @@ def _meet_theirs(
     or additive; `more` may hold softcap, s_aux (sinks, one score per head) and position_bias.
     Returns the output `[text, query, head, head_dim]`, and no weights.
     """
+    block = block_of(module, query, key, value, attention_mask, scaling, more)
+    return _offer(module, block, attention_mask).transpose(1, 2).contiguous(), None
+
+
+def _offer(module: nn.Module, block: Block, mask: Any) -> Tensor:
+    """Offer a module's block to the taps of the current pass. mask: from which the block's was made, None for none.
+
+    Returns the output `[text, head, query, head_dim]`.
+    """
     current = _CURRENT.get()
     layer = current.places.layer(module, current) if isinstance(current, TappedPass) else None
-    block = block_of(module, query, key, value, attention_mask, scaling, more)
     if not isinstance(current, TappedPass) or layer is None:
-        output = meet(block, (), weigh).transpose(1, 2).contiguous()
+        output = meet(block, (), weigh)
         if isinstance(current, SearchPass):
-            current.calls.append((module, block, output.flatten(2)))
-        return output, None
-    if id(attention_mask) not in current.masks:  # most layers receive the same mask
-        current.masks[id(attention_mask)] = attention_mask, requested_mask(block.mask, current)
+            current.calls.append((module, block, output.transpose(1, 2).flatten(2)))
+        return output
+    if id(mask) not in current.masks:  # most layers receive the same mask
+        current.masks[id(mask)] = mask, requested_mask(block.mask, current)
     block = block._replace(
         layer=layer,
         run=current.run,
-        mask=current.masks[id(attention_mask)][1],
+        mask=current.masks[id(mask)][1],
         projection=partial(current.places.projection, module, block),
     )
     if layer == current.last and not current.values:
@@ -266,7 +331,7 @@ def _meet_theirs(
     current.run.masks[layer] = block.mask
     if layer == current.last:
         raise _PassEnded
-    return output.transpose(1, 2).contiguous(), None
+    return output
 
 
 def requested_mask(mask: LayerMask | None, current: TappedPass) -> LayerMask | None:
@@ -284,98 +349,31 @@ def requested_mask(mask: LayerMask | None, current: TappedPass) -> LayerMask | N
     return None if bool(shown.all()) else LayerMask(shown, None)
 
 
-def block_of(
-    module: nn.Module | None,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scaling: float | None,
-    more: dict[str, Any],
-) -> Block:
-    """Build a block from the arguments of a module's attention function. Its layer is not known yet."""
-    texts, heads, queries, size = query.shape
-    keys = key.shape[2]
-    shared = heads // key.shape[1]
-    if shared > 1:  # heads in groups have the same keys and values
-        key, value = key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
-    shown, bias = _allowed_and_bias(mask, keys)
-    terms = {"bias": bias} if bias is not None else {}
-    if more.get("position_bias") is not None:
-        terms["position"] = more["position_bias"][..., -queries:, :]
-    every = slice(0, queries)
-    return Block(
-        layer=0,
-        numbers=range(heads),
-        run=Run(0, list(range(texts)), slice(0, texts * queries), queries, [], None, True, keys),
-        texts=slice(0, texts),
-        queries=every,
-        keys=slice(0, keys),
-        query=query,
-        key=key,
-        value=value,
-        mask=None if shown is None else LayerMask(shown, None),
-        scale=size**-0.5 if scaling is None else scaling,
-        positional=partial(_parts_of, terms) if terms else None,
-        inputs=query[:, 0],
-        projection=_no_projection,
-        shared=shared,
-        softcap=more.get("softcap"),
-        sinks=more.get("s_aux", getattr(module, "sinks", None)),
-    )
-
-
-def _no_projection() -> Tensor:
-    """Raises RequestError: no projection reads the heads' outputs directly."""
-    raise RequestError(
-        "norms need the output projection, but this network changes the heads' outputs before it: omit --measure norm"
-    )
-
-
-def _parts_of(terms: dict[str, Tensor], block: Block) -> dict[str, Tensor]:
-    """Return the part of a layer's terms that belongs to a block."""
-    found = {}
-    for name, term in terms.items():
-        some = term[block.texts] if term.shape[0] > 1 else term
-        some = some[:, list(block.numbers)] if some.shape[1] > 1 else some
-        some = some[:, :, block.queries] if some.shape[2] > 1 else some
-        found[name] = some[..., block.keys]
-    return found
-
-
-def _allowed_and_bias(mask: Tensor | None, keys: int) -> tuple[Tensor | None, Tensor | None]:
-    """Split a mask of transformers into a bool mask and a bias for the allowed cells; None if there is nothing."""
-    if mask is None:
-        return None, None
-    mask = mask[..., :keys]
-    if mask.dtype == torch.bool:
-        return (None if bool(mask.all()) else mask), None
-    hidden = mask <= torch.finfo(mask.dtype).min / 2
-    bias = mask.masked_fill(hidden, 0.0)
-    return (~hidden if bool(hidden.any()) else None), (bias if bool(bias.any()) else None)
-
-
 @dataclass
 class AttentionModules:
     """The modules of a network that call our function, with their parts and layers.
 
     layers: by module, its part and the layers that it computes, one per call in a pass. blocks: one of each part.
     projections: by module, the module that multiplies its joined heads with W_O. sinks: the parts with sink scores.
+    by_hand: the network, if its own code computes attention. tokens_first: as of a `SearchPass`.
     """
 
     layers: dict[int, tuple[str, list[int]]]
     blocks: dict[str, Block]
     projections: dict[int, nn.Module]
-    sinks: frozenset[str] = frozenset()
+    sinks: frozenset[str]
+    by_hand: nn.Module | None
+    tokens_first: bool
 
     @classmethod
     def of(
-        cls, network: nn.Module, trial: SearchPass, encoder: nn.Module | None, decoder_tokens: int
+        cls, network: nn.Module, trial: SearchPass, encoder: nn.Module | None, tokens: Sequence[int], by_hand: bool
     ) -> "AttentionModules":
         """Find parts and layers by a pass in which the encoder reads more tokens than the decoder.
 
         A layer's number is its module's index in its stack, or the order of calls if a module is called several times.
-        A network of one stack is an encoder if a token attends to later ones, else a decoder.
+        A network of one stack is an encoder if a token attends to later ones, else a decoder. A module whose attention
+        is not one map of all tokens is left out (windows, pooled tokens).
         """
         names = {id(module): name for name, module in network.named_modules()}
         of_encoder = {id(module) for module in encoder.modules()} if encoder is not None else set()
@@ -384,13 +382,16 @@ class AttentionModules:
         sinks: set[str] = set()
         shown = [None if block.mask is None else block.mask.shown for _, block, _ in trial.calls]
         only = "encoder" if any(one is None or bool(one.triu(1).any()) for one in shown) else "decoder"
+        others = {id(one) for one, block, _ in trial.calls if not {block.run.length, block.run.keys} <= {*tokens}}
         for module, block, _ in trial.calls:
+            if id(module) in others:
+                continue
             if encoder is None:
                 part = only
             elif id(module) in of_encoder:
                 part = "encoder"
             else:
-                part = "decoder" if block.run.keys == decoder_tokens else "cross"
+                part = "decoder" if block.run.keys == tokens[-1] else "cross"
             found[part].append(module)
             blocks.setdefault(part, block)
             if block.sinks is not None:
@@ -399,12 +400,13 @@ class AttentionModules:
         for part, modules in found.items():
             for module, number in zip(modules, numbers_of([names[id(one)] for one in modules]), strict=True):
                 layers.setdefault(id(module), (part, []))[1].append(number)
-        return cls(layers, blocks, trial.projections, frozenset(sinks))
+        watched = network if by_hand else None
+        return cls(layers, blocks, trial.projections, frozenset(sinks), watched, trial.tokens_first)
 
     def projection(self, module: nn.Module, block: Block) -> Tensor:
         """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError if there is none."""
         found = self.projections.get(id(module))
-        return _no_projection() if found is None else by_head(found, block)
+        return no_projection() if found is None else by_head(found, block)
 
     @property
     def parts(self) -> tuple[str, ...]:

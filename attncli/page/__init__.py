@@ -4,6 +4,6 @@
 records, which `payload` describes and `packing` stores. Nothing of this imports torch or matplotlib.
 """
 
-from attncli.page.document import MEAN, Start, expected_size, page, save_page
+from attncli.page.document import MEAN, Start, page, save_page
 
-__all__ = ["MEAN", "Start", "expected_size", "page", "save_page"]
+__all__ = ["MEAN", "Start", "page", "save_page"]

@@ -4,7 +4,6 @@ from attncli.base import choices
 from attncli.record import AttentionRecord
 
 VIEW = "attncli view --vectors {head} makes a page that has them."
-OTHER_ENGINE = "The code of this network in transformers gives no q and k. That of most others does."
 NORMS = "A page of norms has no q and k. A page of weights, without --measure norm, can have them."
 SAVED = (
     "attncli run --vectors {head} -o maps.safetensors TEXT saves a record that has them, if attncli runs "

@@ -21,9 +21,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
 from attncli.page.advice import of_record
-from attncli.page.packing import pack_layers, pick_levels, some_rows
 from attncli.page.payload import VECTORS, FullHeads, payload
-from attncli.page.vectors import LEAST, MOST, ROOM
 from attncli.record import AttentionRecord
 from attncli.record.selection import check_segments, select_token, selected_places
 
@@ -241,41 +239,6 @@ def as_json(description: dict[str, Any]) -> str:
     """Return JSON in ASCII, without the characters that could end the element it stands in."""
     text = json.dumps(description, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-# --- the size, before it is built ---------------------------------------------------------------------
-
-ENOUGH = 3_000_000  # weights that are packed to find out how much all take: every so many heads
-# Characters that a page takes for what is not weights, as they were measured.
-TOKEN, KIND, CHUNK = 32, 52, 110  # a token, what a head does, the element around packed numbers
-
-
-def expected_size(records: Sequence[AttentionRecord]) -> int:
-    """Estimate the number of characters that `page` makes of these records, to a fifth.
-
-    Weights take most of it. How small they become is tried on a part of them.
-    """
-    maps = [row_shares(record).weights for record in records]
-    heads = [layer[head : head + 1] for one in maps for layer in one for head in range(len(layer))]
-    parts = [some_rows(head) if head.size > ENOUGH else head for head in heads]
-    tried = parts[:: -(-sum(part.size for part in parts) // ENOUGH)]
-    share = sum(map(len, pack_layers(tried, pick_levels(maps)))) / sum(part.size for part in tried)
-    frame = len(script()) + sum(
-        len((FOLDER / name).read_text("utf-8")) for name in ("style.css", "frame.html", "template.html")
-    )
-    weights = share * sum(one.size for one in maps)
-    others = 0.0  # tokens, and each head's pattern
-    for record in records:
-        layers, count = record.weights.shape[:2]
-        tokens = len(record.tokens) + (0 if record.key_tokens is None else len(record.key_tokens))
-        others += TOKEN * tokens + KIND * layers * count + CHUNK * (layers + 2)
-    return round(frame + weights + others + expected_vectors_size(records, weights))
-
-
-def expected_vectors_size(records: Sequence[AttentionRecord], weights: float) -> float:
-    """Estimate the characters of q and k in a page whose weights take so many (`attncli.page.vectors.store`)."""
-    numbers = sum(record.vectors.size for record in records if record.vectors is not None)
-    return max(LEAST * numbers, min(MOST * numbers, max(weights, ROOM)))
 
 
 # --- the live page ------------------------------------------------------------------------------------

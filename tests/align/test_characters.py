@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.align.characters import END, NONE, PAD, SOURCE, SPECIAL, TARGET, UNKNOWN, sources, targets
+from attncli.align.characters import END, NONE, PAD, SOURCE, TARGET, UNKNOWN, sources, targets
 
 known = st.text(st.sampled_from(SOURCE.characters), min_size=1)
 
@@ -14,13 +14,6 @@ def test_known_characters_come_back(text):
     assert "".join(SOURCE.names[number] for number in SOURCE.encode(text)) == text
 
 
-@given(st.text())
-def test_every_text_has_a_number_a_character(text):
-    numbers = SOURCE.encode(text)
-    assert len(numbers) == len(text)
-    assert all(UNKNOWN <= number < len(SOURCE) for number in numbers)  # never [PAD], [START] or [END]
-
-
 @pytest.mark.parametrize("text", ["3 MARCH 2021", "3 march 2021", "３ Ｍarch\u00a02021"])
 def test_case_width_and_kinds_of_spaces_make_no_difference(text):
     assert SOURCE.encode(text) == SOURCE.encode("3 March 2021")
@@ -28,11 +21,6 @@ def test_case_width_and_kinds_of_spaces_make_no_difference(text):
 
 def test_a_character_whose_plain_form_is_several_is_unknown():
     assert SOURCE.encode("İ㍐!") == [UNKNOWN] * 3
-
-
-def test_no_character_is_twice_in_an_alphabet():
-    for alphabet in (SOURCE, TARGET):
-        assert len(alphabet) == len(SPECIAL) + len(set(alphabet.characters))
 
 
 @given(st.lists(known, min_size=1, max_size=5))

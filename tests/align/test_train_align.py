@@ -1,19 +1,17 @@
 """The script that trains networks: it learns, repeats itself, and draws dates that have one reading."""
 
-import random
 from datetime import date
 
 import pytest
 import torch
 import train_align
 from safetensors.torch import load_file
-from train_align import FORMATS, LONGEST, days, draw_date, draw_no_date, fields_of, part_of, share_exact, training_batch
+from train_align import FORMATS, days, fields_of
 
 from attncli.align import checkpoint
-from attncli.align.characters import NONE, PAD, SOURCE, TARGET, UNKNOWN, targets
+from attncli.align.characters import NONE
 from attncli.align.checkpoint import build
-from attncli.align.networks import Decoded
-from attncli.align.translate import FIRST, LAST, is_date
+from attncli.align.translate import FIRST, LAST
 
 EVERY_PART = ("train", "validation", "test")
 
@@ -45,29 +43,6 @@ def test_loss_is_the_mean_of_minus_log_of_what_the_true_characters_got(small):
     torch.testing.assert_close(train_align.loss_of(network, texts, outputs), -torch.stack(likelihood).log().mean())
 
 
-class Oracle:
-    """Writes the outputs, except the first character of every tenth."""
-
-    def __init__(self, pairs):
-        self.first = targets([output for _, output in pairs])
-        self.wrong = torch.arange(len(pairs)) % 10 == 0
-
-    def __call__(self, source, previous):
-        outputs, wrong = self.first[: len(source)], self.wrong[: len(source)]
-        self.first, self.wrong = self.first[len(source) :], self.wrong[len(source) :]
-        logits = torch.nn.functional.one_hot(outputs[:, 1 : previous.shape[1] + 1], len(TARGET)).float()
-        logits[wrong, 0] = 0  # [START] is the first where all are alike
-        logits[..., PAD] = -1  # is never written, not even after an end
-        return Decoded(logits, {})
-
-
-def test_share_exact_counts_outputs_of_which_every_character_and_the_end_is_right(monkeypatch):
-    monkeypatch.setattr(train_align, "TOGETHER", 7)  # not a divisor
-    generator = random.Random(0)
-    pairs = [draw("test", generator) for draw in (draw_date, draw_no_date) for _ in range(15)]
-    assert share_exact(Oracle(pairs), pairs) == 0.9
-
-
 # --- dates and texts that are none ----------------------------------------------------------------------
 
 WRITTEN = """
@@ -88,37 +63,6 @@ def test_third_of_march_2021_as_written_by_hand():
     assert by_hand <= {write(date(2021, 3, 3), template) for template in FORMATS}
 
 
-@pytest.mark.slow
-def test_every_text_has_one_reading():
-    found = {}
-    for day in (day for part in EVERY_PART for day in days(part)):
-        if day.year in (2003, 2012):  # their last two digits may be a day or a month
-            for template in FORMATS:
-                assert found.setdefault(write(day, template), day) == day
-
-
 def test_parts_are_all_days_and_share_none():
     parts = [set(days(part)) for part in EVERY_PART]
     assert sum(map(len, parts)) == len(set.union(*parts)) == (LAST - FIRST).days + 1
-
-
-def test_batches_repeat_and_hold_no_day_of_another_part_and_as_many_others_as_said():
-    assert training_batch(0, 3) == training_batch(0, 3)
-    texts, outputs = zip(
-        *(pair for step in range(15) for pair in zip(*training_batch(0, step), strict=True)), strict=True
-    )
-    assert {part_of(output) for output in outputs if is_date(output)} == {"train"}
-    assert sum(not is_date(output) for output in outputs) / len(outputs) == pytest.approx(
-        train_align.NO_DATES, abs=0.05
-    )
-    assert 0 < sum(UNKNOWN in SOURCE.encode(text) for text in texts) < 0.3 * len(texts)
-
-
-@pytest.mark.parametrize("part", EVERY_PART)
-def test_texts_that_are_no_date_are_of_their_part_and_no_date(part):
-    generator = random.Random(0)
-    drawn = [draw_no_date(part, generator) for _ in range(200)]
-    for text, output in drawn:
-        assert not is_date(output) and (output == NONE or output[4] == "-")
-        assert 0 < len(text) <= LONGEST and text == text.strip() and part_of(text.lower()) == part
-    assert 0.6 < sum(output == NONE for _, output in drawn) / len(drawn) < 0.95

@@ -14,7 +14,7 @@ from train_align import draw_date, draw_no_date, share_exact
 from attncli.align.characters import END, NONE, TARGET
 from attncli.align.checkpoint import load
 from attncli.align.networks import Decoded
-from attncli.align.translate import LIMIT, LONGEST, is_date, is_day, translate
+from attncli.align.translate import LIMIT, LONGEST, is_date, translate
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 
@@ -134,18 +134,6 @@ def test_writing_stops_at_the_limit_when_no_end_comes():
 def test_an_output_that_is_no_date_is_doubted(written, doubt):
     one = next(translate(Parrot(written), ["a"]))
     assert (one.output, one.date) == (written, None) and doubt in one.doubt
-
-
-@pytest.mark.parametrize(
-    ("outputs", "day", "in_range"),
-    [
-        (["2021-03-03", "1950-01-01", "2049-12-31"], True, True),
-        (["1949-12-31", "2050-01-01"], True, False),
-        (["2021-02-29", "2021-13-01", "20210303", "2021-3-3", "none"], False, False),
-    ],
-)
-def test_outputs_that_are_days_and_those_of_the_years_that_are_read(outputs, day, in_range):
-    assert {(is_day(output), is_date(output)) for output in outputs} == {(day, in_range)}
 
 
 def test_an_output_of_low_probability_is_doubted():

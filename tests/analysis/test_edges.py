@@ -52,7 +52,9 @@ def counted_pairs(record, place):
 
 def usual_at(record, place, over):
     allowed = counted_pairs(record, place)
-    return usual_weights(record.weights[place], WordPairs.of(record).bins(), allowed, *over.layer(place))
+    return usual_weights(
+        record.weights[place], WordPairs.of(record).bins(), allowed, over.sums[place], over.counts[place]
+    )
 
 
 def pairs_one_by_one(record, place):

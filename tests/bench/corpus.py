@@ -27,7 +27,6 @@ import numpy as np
 import torch
 
 from attncli.checks.machine import median_seconds
-from attncli.corpus.files import find_inputs
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
@@ -44,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.maps import BATCH, padded, run_peer
 from measuring import STATUS, Run, processor, status_bytes
+from windows import sums_of
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text
 HALF = "bfloat16"
@@ -103,11 +103,9 @@ def print_speed(model: Model, path: Path, rounds: int) -> None:
     reference = load_reference(model.place.path, model.device, torch.float32)
     reducer, halved = Reducer(model), Reducer(load_model(str(model.place.path), str(model.device), HALF))
     runs: dict[str, Run] = {
-        "attncli": lambda: reducer.reduce(read(model, path)),
-        "transformers": lambda: by_transformers(
-            reference, [window for [window] in read(model, path)], model.config.pad_id
-        ),
-        HALF: lambda: halved.reduce(read(model, path)),
+        "attncli": lambda: sums_of(reducer, read(model, path)),
+        "transformers": lambda: by_transformers(reference, list(read(model, path)), model.config.pad_id),
+        HALF: lambda: sums_of(halved, read(model, path)),
     }
     found, expected, rough = (run() for run in runs.values())
     seconds = median_seconds(runs, rounds, model.device)
@@ -127,7 +125,7 @@ def print_speed(model: Model, path: Path, rounds: int) -> None:
 def read(model: Model, path: Path) -> Any:
     """Yield the windows of a file's texts."""
     reading = TextFormat()
-    return reading.windows(reading.texts(find_inputs([str(path)])), model.tokenizer)
+    return reading.windows(reading.texts([str(path)]), model.tokenizer)
 
 
 def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:
@@ -176,7 +174,7 @@ def count(model: Model, path: Path) -> None:
     """Print the tokens of a file, the seconds that counting it takes, and the peak memory of this process, as JSON."""
     reducer = Reducer(model)
     begun = time.perf_counter()
-    sums = reducer.reduce(read(model, path))
+    sums = sums_of(reducer, read(model, path))
     peak = status_bytes("VmHWM") if STATUS.is_file() else None  # bytes of this process since it began
     taken = {"tokens": sums.queries, "seconds": time.perf_counter() - begun, "peak_bytes": peak}
     json.dump(taken, sys.stdout)

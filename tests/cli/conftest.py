@@ -51,11 +51,11 @@ def once():
     """The claims, those about random vectors measured once for each seed."""
     from attncli.features.mechanisms.claims import CLAIMS
 
-    def measured_once(rule):
-        measure = cache(lambda seed: rule.measure(SimpleNamespace(seed=seed)))
-        return rule._replace(measure=lambda trial: measure(trial.seed))
+    def measured_once(claim):
+        measured = cache(lambda seed: claim(SimpleNamespace(seed=seed)))
+        return lambda trial: measured(trial.seed)
 
-    return tuple(measured_once(rule) if rule.name in ("division", "saturation") else rule for rule in CLAIMS)
+    return CLAIMS | {name: measured_once(CLAIMS[name]) for name in ("division", "saturation")}
 
 
 @pytest.fixture

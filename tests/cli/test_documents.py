@@ -99,7 +99,7 @@ CALLS = {
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],
     "models show": [
-        "models show tiny", "models show tiny --verify", "models show ./modernbert", "models show ./gte",
+        "models show tiny", "models show ./modernbert", "models show ./gte",
         "models show gpt2", "models show t5", "models show odd", "models show small.gguf",
     ],
 }  # fmt: skip

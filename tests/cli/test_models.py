@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,48 +99,6 @@ def test_show_a_directory(guarded, tiny):
     assert shown["files"] == [{"name": "model.safetensors", "bytes": len(weights)}]
     assert shown["config"]["embedding_size"] == 20
     assert (shown["origin"], shown["repo"]) == ("directory", None)
-
-
-def test_verifying_says_what_the_hash_was_compared_with(attncli, tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
-    directory = Path(shutil.copytree(tiny("bert"), tmp_path / "model"))
-    weights = directory / "model.safetensors"
-    first, state = hashlib.sha256(weights.read_bytes()).hexdigest(), weights.stat()
-    shown = ("models", "show", directory)
-
-    def facts(*options: str) -> tuple[str | None, str]:
-        found = json.loads(attncli(*shown, *options, "--json").out)
-        return found.get("cached_sha256", "nothing"), found["sha256"]
-
-    assert f"{first} (read again: it was not in the cache)" in flat(attncli(*shown, "--verify").out)
-    assert f"{first} (read again: as in the cache)" in flat(attncli(*shown, "--verify").out)
-    assert facts() == ("nothing", first) and facts("--verify") == (first, first)
-    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\1\0")
-    os.utime(weights, ns=(state.st_atime_ns, state.st_mtime_ns))
-    other = hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert facts() == ("nothing", first)
-    assert f"{other} (read again: the cache had {first} and is corrected)" in flat(attncli(*shown, "--verify").out)
-    assert facts() == ("nothing", other) and facts("--verify") == (other, other)
-
-
-def test_verifying_finds_weights_that_the_cache_takes_for_the_published_ones(attncli, tiny, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    published = ALIASES["minilm"].sha256
-    monkeypatch.setattr("attncli.models.hub.find_in_wheel", lambda entry: tiny("bert"))
-    assert attncli("models", "show", "minilm").code == 2
-    table = tmp_path / "sha256.json"
-    table.write_text(json.dumps(dict.fromkeys(json.loads(table.read_text()), published)))
-    assert f"{published} (as published)" in flat(attncli("models", "show", "minilm").out)
-    done = attncli("models", "show", "minilm", "--verify")
-    assert (done.code, done.out) == (2, "") and "are not the published ones" in done.err
-    assert attncli("models", "show", "minilm").code == 2  # the cache is corrected
-
-
-def test_verifying_a_list_is_refused(attncli):
-    done = attncli("models", "--verify")
-    assert done.code == 2 and done.err == (
-        "attncli: error: --verify has no effect on the list, which reads no weights: leave it out\n"
-    )
 
 
 def flat(text: str) -> str:

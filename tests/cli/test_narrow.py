@@ -81,13 +81,6 @@ def words(lines) -> set[str]:
     }
 
 
-@pytest.fixture(autouse=True)
-def _same_times(monkeypatch):
-    """Times differ from one run to the next."""
-    seconds = "attncli.features.mechanisms.claims.median_seconds"
-    monkeypatch.setattr(seconds, lambda runs, *_: dict.fromkeys(runs, 1e-6))
-
-
 QUICK = ("run", "find", "stats", "models")
 
 

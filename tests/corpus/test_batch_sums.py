@@ -107,11 +107,11 @@ def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
     """A plain loop over the words of every window; "embeddings" is many pieces in the tiny vocabulary."""
     model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
     long = "the embeddings, and the cat. " * 12
-    [cut] = texts = corpus(model, [long], stride=17)
+    cut = corpus(model, [long], stride=17)
     assert len(cut) > 2
     records = [merge_words(record) for record in model.attend_tokens([window.tokens for window in cut])]
     figures, _ = plain_statistics(records, [range(*window.in_words.counted) for window in cut])
-    found = sums_of(Reducer(model, Counting(words=True)), texts)
+    found = sums_of(Reducer(model, Counting(words=True)), cut)
     whole = model.tokenizer.backend.encode(long)
     assert found.queries == len({word for word in whole.word_ids if word is not None}) + 2 < len(whole)
     # A word that the end of a window cuts is the same word all the same: the plain loop knows no more than the rest.

@@ -82,8 +82,8 @@ def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, ask
 @pytest.fixture(scope="module")
 def counted(minilm):
     """The work, and sums of a few texts."""
-    reducer = Reducer(minilm, Counting(distances=True))
-    return CountedHeads.of(reducer, TextFormat(), None), sums_of(reducer, corpus(minilm, TEXTS[:4]))
+    counting = Counting(distances=True)
+    return CountedHeads.of(minilm, counting), sums_of(Reducer(minilm, counting), corpus(minilm, TEXTS[:4]))
 
 
 def test_sums_come_back_to_the_last_bit(counted, tmp_path):
@@ -93,18 +93,19 @@ def test_sums_come_back_to_the_last_bit(counted, tmp_path):
     assert (back.texts, back.queries) == (sums.texts, sums.queries)
     assert all(np.array_equal(getattr(back, name), getattr(sums, name)) for name in vars(sums))
     with pytest.raises(RequestError, match="its shapes are another model's"):
-        folder.read("a.npz", replace(work, heads=3))
+        folder.read("a.npz", replace(work, info=replace(work.info, heads=3)))
 
 
 def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
     work, _ = counted
-    sent = pickle.loads(pickle.dumps(work.without_model()))
-    assert len(pickle.dumps(work.without_model())) < 5000
+    content = pickle.dumps(replace(work, model=None))
+    sent = pickle.loads(content)
+    assert len(content) < 5000
     assert sent.digest == work.digest and sent.nothing().totals.shape == work.nothing().totals.shape
 
 
 def test_another_model_in_its_place_is_told(counted, tiny):
     work, _ = counted
-    moved = replace(work.without_model(), opening=replace(work.opening, name=str(tiny())))
+    moved = replace(work, model=None, opening=replace(work.opening, name=str(tiny())))
     with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)

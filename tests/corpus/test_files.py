@@ -1,8 +1,6 @@
 """Check which files a folder, a pattern or an address names, and which are refused."""
 
-import io
 import os
-import sys
 import threading
 from itertools import count
 
@@ -11,7 +9,7 @@ import pytest
 from corpora import FORMS, texts
 
 from attncli import Notice, RequestError
-from attncli.corpus.files import TREEBANKS, content_digest, find_inputs
+from attncli.corpus.files import TREEBANKS, find_inputs
 
 NAMES = [
     "b.txt", "a/z.jsonl.gz", "a.txt", "a/a.parquet", "a/cache-4214f174b3a89b75.arrow", "a/b/c.ndjson", ".hidden.txt",
@@ -104,12 +102,3 @@ def test_by_address_all_is_as_here():
     assert len(find_names(f"{address}/**/*.parquet")) == 3
     with pytest.raises(RequestError, match=r"No such file"):
         find_names(f"{address}/none.txt")
-
-
-def test_a_digest_is_of_the_content(tmp_path, monkeypatch):
-    for name in ("a.txt", "a.txt.gz"):
-        (tmp_path / name).write_bytes(FORMS[name](TEXTS))
-    one, other = find_inputs([str(tmp_path / "a.txt"), str(tmp_path / "a.txt.gz")])
-    assert content_digest(one) == content_digest(other)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one")))
-    assert content_digest(*find_inputs(["-"])) is None

@@ -35,14 +35,14 @@ def test_a_bert_is_counted_alike_by_both_engines(tiny, asked):
 
 def test_a_long_text_goes_through_in_windows_and_is_one_text(foreign):
     model = foreign("gpt2")
-    [cut] = texts = corpus(model, ["the cat, and the cat. " * 12], stride=17)
+    cut = corpus(model, ["the cat, and the cat. " * 12], stride=17)
     assert len(cut) > 2
     rows = [
         record.weights[:, :, slice(*window.counted)]
         for window in cut
         for record in model.attend_tokens([window.tokens], attncli.Request())
     ]
-    found = sums_of(Reducer(model), texts)
+    found = sums_of(Reducer(model), cut)
     strongest = np.concatenate([weights.max(axis=-1) for weights in rows], axis=-1).mean(axis=-1)
     assert np.allclose(found.figures[..., FIGURES.index("strongest")], strongest, atol=1e-6)
     assert (found.texts, found.queries) == (1, sum(window.queries for window in cut))

@@ -5,12 +5,16 @@ import threading
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from records import tokens_of
 from windows import corpus, sums_of
 
 import attncli
 from attncli.corpus import reducer as reducing
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting, Sums
+from attncli.text.windows import Window
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 
@@ -23,10 +27,22 @@ def assert_same(found: Sums, expected: Sums, tolerance: float) -> None:
     assert np.allclose(found.spread, expected.spread, rtol=tolerance, atol=tolerance)
 
 
-@pytest.fixture(scope="module")
-def usual():
-    """Sums by what was asked for, counted once."""
-    return {}
+@given(st.lists(st.integers(3, 30), min_size=1, max_size=40), st.integers(1, 200))
+def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
+    group = [Window.uncut(tokens_of(length), number) for number, length in enumerate(lengths)]
+    batches = reducing.batches(group, most)
+    assert sorted(one.text for batch in batches for one in batch) == list(range(len(lengths)))
+    neighbours = sorted(sorted(len(one) for one in batch) for batch in batches)
+    assert [length for batch in neighbours for length in batch] == sorted(lengths)
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= most for batch in batches)
+
+
+def test_no_more_of_a_long_text_is_there_than_a_group(monkeypatch):
+    monkeypatch.setattr(reducing, "TOKENS_SORTED", 20)
+    read = []
+    groups = reducing.groups(read.append(number) or Window.uncut(tokens_of(10)) for number in range(100))
+    for number in range(5):
+        assert len(next(groups)) == 2 and len(read) == 2 * (number + 1)
 
 
 @pytest.mark.slow
@@ -34,32 +50,25 @@ def usual():
     "options", [{"batch_tokens": 1}, {"batch_tokens": 60, "block_weights": 1}, {"block_weights": 300}], ids=str
 )
 @pytest.mark.parametrize("asked", [{}, {"measure": "norm", "words": True}, {"mask": "causal", "words": True}], ids=str)
-def test_batch_and_block_change_nothing(minilm, usual, options, asked):
-    texts = corpus(minilm, [text.replace("big mat", "embeddings") for text in MANY])
-    if str(asked) not in usual:
-        usual[str(asked)] = sums_of(Reducer(minilm, Counting(distances=True, **asked)), texts)
-    expected = usual[str(asked)]
-    found = sums_of(Reducer(minilm, Counting(distances=True, **asked), Pace.on("cpu", **options)), texts)
+def test_batch_and_block_change_nothing(minilm, options, asked):
+    cut = corpus(minilm, [text.replace("big mat", "embeddings") for text in MANY])
+    expected = sums_of(Reducer(minilm, Counting(distances=True, **asked)), cut)
+    found = sums_of(Reducer(minilm, Counting(distances=True, **asked), Pace.on("cpu", **options)), cut)
     assert_same(found, expected, 1e-6)
     assert np.allclose(found.divergence / found.queries, expected.divergence / found.queries, atol=1e-6)
 
 
 def test_a_text_that_goes_on_over_several_groups_is_one_text(tiny, monkeypatch):
     model = attncli.load_model(str(tiny()), device="cpu")
-    texts = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
-    expected = sums_of(Reducer(model), texts)
+    cut = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
+    expected = sums_of(Reducer(model), cut)
     monkeypatch.setattr(reducing, "TOKENS_SORTED", 100)
-    reducer = Reducer(model)
-    states = list(reducer.count(texts))
+    states = list(Reducer(model).count(cut))
     assert_same(states[-1], expected, 1e-6)
     assert [state.texts for state in states] == sorted(state.texts for state in states)
     assert sum(state.texts == 1 for state in states) > 5  # the second one is not counted before its end
-
-
-def test_a_text_whose_end_never_comes_is_not_counted(tiny):
-    model = attncli.load_model(str(tiny()), device="cpu")
-    first, long, last = corpus(model, ["the cat sat", "the cat sat on the mat, " * 90, "it sat"])
-    assert_same(sums_of(Reducer(model), [first, long[:-1], last]), sums_of(Reducer(model), [first, last]), 1e-6)
+    first, *long, last = cut
+    assert_same(sums_of(Reducer(model), [first, *long[:-1], last]), sums_of(Reducer(model), [first, last]), 1e-6)
 
 
 def test_tokens_of_two_windows_count_half_in_each(tiny):
@@ -74,9 +83,9 @@ def test_tokens_of_two_windows_count_half_in_each(tiny):
     for layer in range(model.layers):
         for parameter in model.network.layer(layer).attention.query.parameters():
             parameter.zero_()
-    texts = corpus(model, ["the cat sat on and it too big the cat sat on"], 4)
-    assert [window.counted for window in texts[0]] == [(0, 7), (3, 10)]
-    found = sums_of(Reducer(model), texts)
+    cut = corpus(model, ["the cat sat on and it too big the cat sat on"], 4)
+    assert [window.counted for window in cut] == [(0, 7), (3, 10)]
+    found = sums_of(Reducer(model), cut)
     assert found.queries == 14
     assert np.allclose(found.figures[..., FIGURES.index("distance")], 43.4 / 14, rtol=1e-6)
 
@@ -92,12 +101,12 @@ def cores():
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_at_one_pace_the_number_of_cores_changes_not_a_bit(minilm, cores, threads):
-    texts = corpus(minilm, [*MANY[:9], "the cat sat, " * 150])
-    pace = Pace(batch_tokens=300, block_weights=10**5, threads=threads, laid_out=False)
+    cut = corpus(minilm, [*MANY[:9], "the cat sat, " * 150])
+    pace = Pace(batch_tokens=300, block_weights=10**5, threads=threads)
     found = []
     for count in (1, 3):
         cores(count)
-        found.append(sums_of(Reducer(minilm, Counting(distances=True), pace, count), texts))
+        found.append(sums_of(Reducer(minilm, Counting(distances=True), pace, count), cut))
     assert all(np.array_equal(value, getattr(one, name)) for one in found for name, value in vars(found[0]).items())
 
 
@@ -116,5 +125,5 @@ def test_who_stops_early_leaves_no_thread_behind(minilm, cores):
 def test_how_many_texts_are_sorted_together_changes_nothing(tiny, monkeypatch, sorted_together):
     model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
     expected = sums_of(Reducer(model), corpus(model, MANY))
-    monkeypatch.setattr("attncli.corpus.reducer.TEXTS_SORTED", sorted_together)
+    monkeypatch.setattr(reducing, "SORTED", sorted_together)
     assert_same(sums_of(Reducer(model), corpus(model, MANY)), expected, 1e-9)

@@ -15,7 +15,7 @@ import pytest
 from counted_words import ListedWords, list_words, words_of
 
 from attncli import RequestError
-from attncli.corpus.running import Corpus, Where, go_through
+from attncli.corpus.running import Where, go_through
 from attncli.corpus.shards import Folder
 from attncli.corpus.texts import TextFormat
 
@@ -26,11 +26,10 @@ NEVER = ListedWords(begins=lambda: pytest.fail("nothing is left to count"))
 def test_the_sums_are_those_of_all_shards_in_order(tmp_path):
     seen = []
     (tmp_path / "a.txt").write_text("\n".join(LINES))
-    found = go_through(ListedWords(), Corpus([str(tmp_path / "a.txt")], TextFormat()), Where(), seen.append)
-    assert found.total == words_of(LINES) and not found.partial
+    texts = TextFormat().texts([str(tmp_path / "a.txt")])
+    assert go_through(ListedWords(), texts, Where(), seen.append) == (words_of(LINES), False)
     assert [one.seen.texts for one in seen] == [*range(1, 21), 20, 20]
-    assert list_words(tmp_path, LINES).total == words_of(LINES)
-    assert list_words(tmp_path, []).total == words_of([])
+    assert list_words(tmp_path, []) == (words_of([]), False)
 
 
 @pytest.mark.parametrize("state", [None, "state"])
@@ -38,21 +37,21 @@ def test_an_interruption_leaves_what_is_done_by_then_and_the_same_command_goes_o
     where = {"state": state and str(tmp_path / state)}
     for size in (None, 1):  # in the middle of a shard, and between two
         found = list_words(tmp_path, [*LINES, "interrupt", "more"], shard_bytes=size, **where)
-        assert found.partial and found.total == words_of(LINES)
+        assert found == (words_of(LINES), True)
     if state:
         work = ListedWords(begins=lambda: None)
-        assert list_words(tmp_path, LINES, NEVER, **where).total == words_of(LINES)
-        assert list_words(tmp_path, [*LINES, "more"], work, **where).total == words_of([*LINES, "more"])
+        assert list_words(tmp_path, LINES, NEVER, **where)[0] == words_of(LINES)
+        assert list_words(tmp_path, [*LINES, "more"], work, **where)[0] == words_of([*LINES, "more"])
 
 
 @pytest.mark.parametrize("state", ["state", "memory://sums/one"])
 def test_a_folder_has_the_sums_of_each_request_and_text(tmp_path, state):
     state = state if "://" in state else str(tmp_path / state)
-    for work in (ListedWords(), ListedWords({"--mask": "causal"})):
-        assert list_words(tmp_path, LINES, work, state=state).total == words_of(LINES)
-    assert list_words(tmp_path, LINES, NEVER, state=state).total == words_of(LINES)
+    for work in (ListedWords(), ListedWords(options={"--mask": "causal"})):
+        assert list_words(tmp_path, LINES, work, state=state)[0] == words_of(LINES)
+    assert list_words(tmp_path, LINES, NEVER, state=state)[0] == words_of(LINES)
     changed = [*LINES[:3], "other", *LINES[4:]]
-    assert list_words(tmp_path, changed, state=state).total == words_of(changed)
+    assert list_words(tmp_path, changed, state=state)[0] == words_of(changed)
 
 
 def test_a_file_of_sums_that_is_damaged_and_a_folder_that_is_none_are_refused(tmp_path):
@@ -102,7 +101,7 @@ def test_two_workers_give_the_sums_of_one_process_and_their_notices_once(tmp_pat
     lines = [*LINES, "notice", "wait", "notice"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert list_words(tmp_path, lines, workers=2).total == words_of(lines)
+        assert list_words(tmp_path, lines, workers=2)[0] == words_of(lines)
     assert [str(one.message) for one in caught] == ["texts are cut"]
 
 
@@ -111,7 +110,7 @@ def test_a_worker_that_dies_ends_the_run_with_its_shard_and_the_same_command_goe
     with pytest.raises(RequestError, match=r"a worker died while it counted .*corpus\.txt, line 3 to 3"):
         list_words(tmp_path, lines, workers=1, state=state)
     assert len(list(Path(state).iterdir())) == 2
-    assert list_words(tmp_path, lines, workers=1, state=state).total == words_of(lines)
+    assert list_words(tmp_path, lines, workers=1, state=state)[0] == words_of(lines)
 
 
 @pytest.mark.parametrize(("line", "says"), [("raise", "line 2 to 2: it was too much"), ("refuse", "text is refused")])
@@ -151,7 +150,7 @@ def test_a_run_that_is_stopped_in_the_middle_leaves_no_process_and_goes_on(tmp_p
     time.sleep(1)
     rows = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in rows
-    assert list_words(tmp_path, lines, state=str(state)).total == words_of(lines)
+    assert list_words(tmp_path, lines, state=str(state))[0] == words_of(lines)
     assert len(list(state.glob("*.npz"))) == 30
 
 
@@ -172,8 +171,8 @@ def cluster():
 def test_ray_counts_a_shard_again_whose_worker_dies_or_raises(tmp_path, cluster):
     lines = ["one", f"die once {tmp_path / 'died'}", "two", f"raise once {tmp_path / 'raised'}", "three"]
     found = list_words(tmp_path, lines, on="ray", workers=2, state=str(tmp_path / "state"))
-    assert found.total == words_of(lines)
-    assert list_words(tmp_path, lines, NEVER, state=str(tmp_path / "state")).total == words_of(lines)
+    assert found[0] == words_of(lines)
+    assert list_words(tmp_path, lines, NEVER, state=str(tmp_path / "state"))[0] == words_of(lines)
 
 
 @pytest.mark.slow
@@ -206,7 +205,7 @@ def test_kills_at_random_moments_change_nothing(tmp_path, cluster):
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        assert list_words(tmp_path, lines, on="ray", workers=2).total == words_of(lines)
+        assert list_words(tmp_path, lines, on="ray", workers=2)[0] == words_of(lines)
     finally:
         over.set()
         killer.join()

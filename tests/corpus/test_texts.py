@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from attncli import Notice, RequestError
 from attncli.corpus import texts as corpus_texts
-from attncli.corpus.files import BadFile, find_inputs
+from attncli.corpus.files import BadFile
 from attncli.corpus.shards import shards
 from attncli.corpus.texts import TextFormat
 from attncli.corpus.treebank import TreebankFormat
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 def numbered(path, **options):
     """The texts of a file and the numbers of their lines."""
-    return [(line.where.number, line.text) for line in TextFormat(**options).texts(find_inputs([str(path)]))]
+    return [(line.where.number, line.text) for line in TextFormat(**options).texts([str(path)])]
 
 
 @pytest.mark.parametrize("paragraphs", [False, True])
@@ -56,7 +56,7 @@ def test_every_form_gives_the_same_texts(folder, name, found, limit, size):
     expected = [(number, text.strip()) for number, text in enumerate(found, 1) if text.strip()]
     assert numbered(folder / name) == expected
     assert numbered(folder / name, limit=limit) == expected[:limit]
-    cut = list(shards(TextFormat().texts(find_inputs([str(folder / name)] * 2)), size))
+    cut = list(shards(TextFormat().texts([str(folder / name)] * 2), size))
     assert [one.text for shard in cut for one in shard.texts] == [text for _, text in expected] * 2
     assert [shard.number for shard in cut] == list(range(len(cut)))
     assert all(shard.size + len(shard.texts) >= size for shard in cut[:-1])
@@ -163,12 +163,12 @@ def test_a_text_that_can_not_be_cut_is_a_bad_line(minilm, tmp_path, monkeypatch,
 
     def windows(**options):
         reading = TextFormat(**options)
-        return list(map(list, reading.windows(reading.texts(find_inputs([str(path)])), minilm.tokenizer)))
+        return list(reading.windows(reading.texts([str(path)]), minilm.tokenizer))
 
     with pytest.raises(RequestError, match=rf"line 2: .*{says}.*--skip-bad"):
         windows()
     with pytest.warns(Notice, match="line 2"):
-        assert [{window.of for window in text} for text in windows(skip_bad=True)] == [{1}, cut, {1}]
+        assert {window.of for window in windows(skip_bad=True)} == {1} | cut
 
 
 # --- damaged files ---------------------------------------------------------------------------------------

@@ -11,17 +11,17 @@ from safetensors.torch import load_file, save_file
 
 from attncli import load_model
 from attncli.analysis.luck import mean_interval, student
-from attncli.effects.change import Unchanged, reference, silence
+from attncli.effects.change import Unchanged, reference_of, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
-from attncli.features.ablate import COVERED, Silencing, Ways, ablate
+from attncli.features.ablate import COVERED, ablate
 from attncli.models.taps import Gates
 from attncli.models.transformers_peer import load_reference
 
 SAMPLES = Path(__file__).parents[2] / "sample_inputs"
 TEXT, OTHER = "the cat sat on it", "un believ able, the big cat"
 ROUNDING = 1e-12
-EVERY = Ways(("zero", "mean", "resample"), ["the cat sat", "it, too, is on the big cat"])
+REFERENCE = ["the cat sat", "it, too, is on the big cat"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def speaker(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["divergence", "logit", "probability", "distance"])
 def test_a_head_that_does_nothing_has_no_effect_and_the_one_that_speaks_has_all(speaker, kind):
     asking = Asking(kind=kind, target="LABEL_1" if kind in ("logit", "probability") else None)
-    found = ablate(speaker, TEXT, EVERY, asking=asking)
+    found = ablate(speaker, TEXT, "zero,mean,resample", asking=asking, reference=REFERENCE)
     effects = found.effects[0]
     for way, name in enumerate(found.ways):
         assert abs(effects[way, 2, 1]) > 1e-4, name
@@ -81,7 +81,7 @@ def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny
     expected = torch.stack(
         [torch.cat([joined[layer][real[0]], joined[4 + layer][real[1]]]).unflatten(1, (4, -1)) for layer in range(4)]
     )
-    found = reference(model, texts)
+    found = reference_of(model, texts)
     torch.testing.assert_close(found.means, expected.mean(dim=1), atol=1e-5, rtol=0)
     drawn = found.draw(50, 0)
     apart = (drawn[:, :, None] - expected[:, None]).abs().amax(dim=(0, 3, 4))  # [draw, token], of all layers and heads
@@ -144,10 +144,10 @@ def sentences():
 @pytest.mark.parametrize("asking", [Asking(), Asking(similar_to="A cat sits on a rug.")])
 def test_the_interval_holds_the_mean_of_real_effects(minilm, sentences, asking):
     """Texts drawn from 40 sentences, whose mean is known; over the heads of two layers."""
-    ways, changes = Silencing.of(minilm, Ways(), "2,5", "all"), []
+    heads, changes = [(layer, head) for layer in (2, 5) for head in range(12)], []
     for text in sentences:
         question = make_question(minilm, text, asking)
-        changes.append(question.effects([silence(some) for some in ways.sets[:24]]))
+        changes.append(question.effects([silence([head]) for head in heads]))
     effects, random = np.array(changes), np.random.default_rng(0)
     for texts in (3, 5, 12):
         draw = effects[random.integers(len(effects), size=(texts, 4000))]

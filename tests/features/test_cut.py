@@ -68,25 +68,6 @@ def test_a_query_that_sees_nothing_gets_nothing(both, keep_rest):
     assert found.controls is None
 
 
-def test_each_edge_by_itself_is_that_edge_cut(tiny):
-    """Into a token, out of one, and all; NaN where a mask or the windows of all layers leave nothing to cut."""
-    model = load_model(str(tiny("modernbert")), device="cpu", dtype="float64")
-    asking, where = Asking(mask="causal"), {"layers": "1,2", "heads": "3,1"}
-    every = cut_each(model, TEXT, asking=asking, **where)
-    tokens = every.record.tokens
-    hidden = np.isnan(every.effects)
-    window = np.subtract.outer(range(len(tokens)), range(len(tokens)))
-    assert (hidden == ((window < 0) | (window > 4))).all()  # ModernBERT's layers 1 and 2 see four tokens to each side
-    for edge in ((2, 1), (5, 1), (3, 3)):
-        alone = cut(model, TEXT, [tuple(map(str, edge))], asking=asking, **where)
-        assert alone.effects[0] == pytest.approx(every.effects[edge]) and alone.weights == every.weights[edge]
-    into = cut_each(model, TEXT, ("*", "3"), asking=asking, **where)
-    np.testing.assert_allclose(into.effects[:, 0], every.effects[:, 3])
-    out_of = cut_each(model, TEXT, ("5", "*"), asking=asking, **where)
-    np.testing.assert_allclose(out_of.effects[0], every.effects[5])
-    assert (into.keys, out_of.queries) == ([3], [5])
-
-
 def with_equal_values(folder, task="Model"):
     """A checkpoint in which weights that sum to 1 give the same, whatever they are."""
     made = make_checkpoint(folder, "bert", task)
@@ -180,15 +161,6 @@ def test_what_rounding_does_is_no_effect(tmp_path, task, asking):
     assert not found.effects.any() and found.correlation() is None
 
 
-def test_effects_above_rounding_are_what_they_are(minilm):
-    scissors = Scissors.of(minilm, "The cat.", "2", "0", Asking(similar_to="A dog."), keep_rest=True)
-    every = scissors.named("*", "*")
-    expected = scissors.effects([scissors.without([edge], [2]) for edge in every])
-    found = cut_each(minilm, "The cat.", layers="2", heads="0", asking=Asking(similar_to="A dog."), keep_rest=True)
-    np.testing.assert_allclose(found.effects.ravel(), expected, atol=8e-7)
-    assert np.count_nonzero(found.effects) > 15
-
-
 def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
     assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
     question = make_question(minilm, "The cat sat on the mat.")
@@ -245,18 +217,6 @@ def test_ranks_and_their_correlation_are_those_of_scipy(pairs):
         assert found is None
     else:
         assert found.rho == pytest.approx(spearmanr(one, other).statistic) and found.count == len(pairs)
-
-
-def test_the_permutation_is_free_whatever_rows_and_columns_the_numbers_come_from():
-    """Its standard deviation is 1 / sqrt(n - 1) (Kendall 1948). Rows and columns permuted together would keep a sink's
-    column together, and make it twice as wide.
-    """
-    generator = np.random.default_rng(0)
-    sink = np.zeros(16)
-    sink[0] = 5.0
-    one, other = (generator.normal(size=(16, 16)) + generator.normal(size=16) + sink for _ in range(2))
-    found = rank_correlation(one.ravel(), other.ravel())
-    assert found.high - found.low == pytest.approx(2 * 1.96 / np.sqrt(255), rel=0.1)
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])

@@ -7,23 +7,20 @@ import matplotlib
 import numpy as np
 import pytest
 from foreign_checkpoints import make_foreign
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from packed import page_data
-from records import attention_records, record_of
+from records import record_of
 
 from attncli import load_model
 from attncli.analysis.difference import difference
 from attncli.analysis.patterns import row_shares, total_variation
 from attncli.features.diff import difference_report, largest_cells
-from attncli.report import Table
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.maps import COLOURS
 from attncli.report.paper import Paper
-from attncli.report.parts import in_cell, signed, three_digits
+from attncli.report.parts import in_cell, signed
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
 
@@ -47,31 +44,36 @@ def check(found, first, second):
     assert cell["first"] == pytest.approx(first.map(cell["layer"], cell["head"])[cell["query"], cell["key"]], abs=1e-6)
 
 
+CAUSAL, NORM = ("--masks", "padding,causal"), ("--measures", "weight,norm")
+
+
 @pytest.mark.parametrize(
-    ("options", "asked_for"),
+    ("arguments", "first", "second", "differs"),
     [
-        (("-l", "1,4"), {"layers": "1,4"}),
-        (("-l", "1", "--pair", "Why?"), {"layers": 1, "pair": "Why?"}),
-        (("-l", "2", "--measure", "norm"), {"layers": 2, "measure": "norm"}),
+        ((CAT, DOG, "-l", "1,4"), {"layers": "1,4"}, {"text": DOG, "layers": "1,4"}, "tokens"),
+        (
+            (CAT, DOG, "-l", "1", "--pair", "Why?"),
+            {"layers": 1, "pair": "Why?"},
+            {"text": DOG, "layers": 1, "pair": "Why?"},
+            "tokens",
+        ),
+        (
+            (CAT, DOG, "-l", "2", "--measure", "norm"),
+            {"layers": 2, "measure": "norm"},
+            {"text": DOG, "layers": 2, "measure": "norm"},
+            "tokens",
+        ),
+        ((CAT, "-H", "3", *CAUSAL), {"heads": 3}, {"heads": 3, "mask": "causal"}, "mask"),
+        ((CAT, "-l", "1,4", *NORM), {"layers": "1,4"}, {"layers": "1,4", "measure": "norm"}, "measure"),
     ],
 )
-def test_two_texts(attncli, minilm, options, asked_for):
-    found = document_of(attncli, CAT, DOG, *options)
-    check(found, *(row_shares(minilm.attend(text, **asked_for)) for text in (CAT, DOG)))
-    assert (found["first"]["tokens"][2], found["second"]["tokens"][2]) == ("cat", "dog")
-
-
-def test_two_masks_on_one_text(attncli, minilm):
-    found = document_of(attncli, CAT, "--masks", "padding,causal", "-H", "3")
-    check(found, minilm.attend(CAT, heads=3), minilm.attend(CAT, heads=3, mask="causal"))
-    assert (found["first"]["mask"], found["second"]["mask"]) == ("padding", "causal")
-
-
-def test_two_measures_on_one_text_norms_as_shares_of_their_rows(attncli, minilm):
-    found = document_of(attncli, CAT, "--measures", "weight,norm", "-l", "1,4")
-    check(found, minilm.attend(CAT, layers="1,4"), row_shares(minilm.attend(CAT, layers="1,4", measure="norm")))
-    assert (found["first"]["measure"], found["second"]["measure"]) == ("weight", "share of norm")
-    assert "share of norm" in attncli("diff", CAT, "--measures", "weight,norm").out
+def test_two_texts_masks_or_measures(attncli, minilm, arguments, first, second, differs):
+    """Norms are compared as shares of their rows."""
+    found = document_of(attncli, *arguments)
+    check(found, *(row_shares(minilm.attend(**{"text": CAT, **side})) for side in (first, second)))
+    assert [name for name in ("tokens", "mask", "measure") if found["first"][name] != found["second"][name]] == [
+        differs
+    ]
 
 
 def test_transformers_runs_what_attncli_does_not(attncli, tmp_path):
@@ -147,29 +149,7 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
     assert found["first"]["tokens"][1:3] == ["i", "saved"]
 
 
-def test_a_file_of_several_texts_is_refused(attncli, refused, tmp_path):
-    texts, path = tmp_path / "texts.txt", tmp_path / "both.safetensors"
-    texts.write_text(f"{CAT}\n{DOG}\n")
-    attncli("run", "-f", str(texts), "-o", str(path))
-    assert "there are 2 texts and one is needed" in refused("diff", str(path), str(path))
-
-
 # --- the report -----------------------------------------------------------------------------------------
-
-
-def reversed_keys(record):
-    return replace(record, weights=np.ascontiguousarray(record.weights[..., ::-1]))
-
-
-@given(attention_records(), st.integers(1, 9))
-def test_cells_are_those_that_differ_most_with_both_numbers(record, top):
-    found = difference(record, reversed_keys(record))
-    tables = [part for part in difference_report(found, top).parts if isinstance(part, Table)]
-    rows = tables[0].rows if tables else []
-    for row, cell in zip(rows, largest_cells(found, top), strict=True):
-        assert row[0] == f"{cell.layer}.{cell.head}"
-        assert row[3:] == [three_digits(cell.first), three_digits(cell.second), signed(cell.change)]
-        assert row[1].startswith(f"{cell.query} ") and row[2].startswith(f"{cell.key} ")
 
 
 def test_the_two_are_told_apart_and_a_long_text_is_cut():

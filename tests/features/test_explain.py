@@ -48,13 +48,6 @@ def test_it_says_what_run_says_to_the_last_digit(attncli, mask, query):
     assert [line[5] for line in table] == [f"{weight:.3f}" for weight in row]
 
 
-def test_masked_keys_are_named_so(attncli):
-    shown = attncli("explain", "The cat sat.", "--query", "cat", "--mask", "causal").out
-    assert [line.split()[1] for line in shown.splitlines() if "masked" in line] == ["sat", ".", "[SEP]"]
-    shown = attncli("explain", "The cat sat.", "--query", "cat", "--pad-to", "8").out
-    assert shown.count("masked") == 2
-
-
 # --- a saved record ----------------------------------------------------------------------------------------
 
 

@@ -56,12 +56,6 @@ def test_the_table_has_the_first_heads_of_the_document(attncli, found):
     ]
 
 
-def test_any_token_goes_to_a_sink_and_that_is_said(attncli, found):
-    document = found("*", "*", TEXT)
-    assert all(one["sinks"] == 1 for one in document["heads"][:5])
-    assert "a sink" in attncli("find", "*", "*", TEXT).out
-
-
 def test_by_content_no_sink_is_first(found):
     document = found("--by", "content", TEXT)
     above = [one["weight"] - one["usual"] for one in document["heads"]]
@@ -97,15 +91,6 @@ def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
     assert len(figures) == 12
     for one in figures:
         assert one["value"] == pytest.approx(computed[2, one["head"]], abs=1e-5) and one["layer"] == 2
-
-
-def test_heads_stand_by_weight_and_of_content_by_what_is_above_the_usual():
-    high, edge = np.full((8, 8), 0.5), np.full((8, 8), 0.01)
-    edge[5, 2] = 0.4
-    record = record_of(np.stack([edge, high])[None])
-    by_weight, by_content = heads_of([record]), heads_of([record], content=True)
-    assert [one["head"] for one in by_weight] == [1, 0] and [one["head"] for one in by_content] == [0, 1]
-    assert (by_content[0]["query"]["index"], by_content[0]["key"]["index"]) == (5, 2)
 
 
 def test_content_is_the_edge_above_the_usual_and_not_the_largest():

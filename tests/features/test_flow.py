@@ -16,7 +16,7 @@ import attncli as package
 from attncli import load_record
 from attncli.analysis.rollout import residual_steps, rollout
 from attncli.base.errors import RequestError
-from attncli.features.flow import flow_shares, follow, maximum_flows, reachable
+from attncli.features.flow import follow, maximum_flows, reachable
 
 TEXT = "The cat sat on the mat."
 CHEAP = ("raw", "rollout")
@@ -178,7 +178,6 @@ def test_a_case_computed_by_hand():
     steps = residual_steps(record_of(np.full((2, 1, 2, 2), 0.5)))
     flows = maximum_flows(steps, 1, [0, 1])
     np.testing.assert_allclose(flows, [[1, 0.5], [0.5, 1]], atol=CLOSE)
-    np.testing.assert_allclose(flow_shares(flows), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]], atol=CLOSE)
 
 
 @pytest.mark.slow
@@ -198,8 +197,7 @@ def test_it_is_what_networkx_finds(steps):
 @settings(max_examples=10)
 @given(attention_records(padding=1))
 def test_shares_sum_to_1_and_a_real_token_has_none_of_padding(record):
-    layer = record.layers[-1]
-    shares = flow_shares(maximum_flows(residual_steps(record), layer, range(len(record.tokens))))
+    shares = follow(record, methods=["flow"]).shares["flow"][0]
     np.testing.assert_allclose(shares.sum(axis=-1), 1)
     assert (shares[:-1, -1] == 0).all()
 

@@ -58,11 +58,6 @@ def test_without_a_selection_all_heads_of_the_last_layer(attncli):
     assert {f"head 5.{head}" for head in range(12)} < set(texts)
 
 
-def test_words_of_the_users_own(attncli):
-    attncli("heatmap", "--mean", "--title", "a $title$ \x1b[1m", "-o", "out.svg", TEXT)
-    assert r"a $title$ \x1b[1m" in svg_texts("out.svg")
-
-
 def test_mean_without_special_tokens_of_a_pair(attncli):
     result = attncli(
         "heatmap", "--mean", "--no-special", "--pair", "It purred.", "--pad-to", "16", "-o", "out.svg", TEXT
@@ -91,12 +86,6 @@ def test_words_segments_and_width(attncli, folder, style):
     texts = svg_texts("out.svg")
     assert texts.count("purred") == texts.count("cat") == 1
     assert 'width="226.77' in (folder / "out.svg").read_text(encoding="utf-8")
-
-
-def test_a_token_or_a_segment_that_is_not_there_is_refused(refused, folder):
-    assert "cat" in refused("heatmap", "--query", "cats", TEXT)
-    assert "--pair" in refused("heatmap", "--segments", "AB", TEXT)
-    assert not list(folder.iterdir())
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from attncli import load_model
 from attncli.analysis.kinds import KINDS, Judged, Measure, keep_kinds, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
-from attncli.features.kinds import kinds, measure_kinds
+from attncli.features.kinds import kinds
 from attncli.features.kinds.measuring import (
     Additions,
     Draws,
@@ -30,6 +30,7 @@ from attncli.features.kinds.measuring import (
     direct_effects,
     feeding,
     matters,
+    measure_kinds,
     outputs_for,
     retrieval,
     shuffle_matrices,
@@ -444,7 +445,7 @@ def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(at
     code, first, said = attncli(*line)
     assert code == 0 and "these texts" not in said
     measuring = []
-    monkeypatch.setattr("attncli.features.kinds.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
+    monkeypatch.setattr("attncli.features.kinds.measuring.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
     code, again, said = attncli(*line)
     assert (code, again) == (0, first) and "for this model and these texts" in said
     texts.write_text("the cat sat\n" * 3 + "a mat\n", encoding="utf-8")

@@ -81,6 +81,11 @@ LINES = {  # @ and @@ stand for the texts
     "trust -f lines.txt": "give the one to ask about as TEXT",
     "trust cat": "needs 2 tokens that can be erased, this text has 1",
     "generate -m minilm @": "minilm writes no text",
+    "align '  '": "1 to 64 characters, and not 0",
+    "align '3 March 2021' --attention location": "it is one of additive, dot, general, concat, transformer",
+    "align '3 March 2021' -o date.txt": "an alignment is saved as",
+    "align -f lines.txt -o date.png": "one is needed: give the one to draw",
+    "align '3 March 2021' --attention transformer -o a.npz": ".npz holds one text and there are 3",
 }
 
 

@@ -45,12 +45,6 @@ def test_a_sample_text_is_held_against_the_other_samples(attncli):
         assert f"in this text and {count} sample texts" in " ".join(attncli("run", text).out.split())
 
 
-def test_a_layers_heads_are_small_maps(attncli):
-    out = attncli("run", "-l", "-1", TEXT).out
-    assert "layer 5" in out and "rows: queries, columns: keys" in out
-    assert [f"head {head}" in out for head in range(12)] == [True] * 12
-
-
 @pytest.mark.parametrize(
     ("selection", "layers", "heads", "title"),
     [
@@ -98,41 +92,10 @@ def test_one_head_shows_every_query_with_its_strongest_keys(attncli, instant):
         assert f"{named(record.tokens.text, best)} {weights[query, best]:.3f}" in line
 
 
-def test_top_k(attncli):
-    few = attncli("run", "-H", "0", "--top-k", "1", TEXT).out.splitlines()[-2]
-    many = attncli("run", "-H", "0", "--top-k", "5", TEXT).out.splitlines()[-2]
-    assert len(few) < len(many)
-    assert many.startswith(few)
-
-
-def test_several_texts_from_a_file_in_their_order(attncli, tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("one cat\n\ntwo very big cats\none dog\n", encoding="utf-8")
-    document = json.loads(attncli("run", "--json", "-f", path).out)
-    assert [len(entry["tokens"]) for entry in document["records"]] == [4, 6, 4]
-    assert document["records"][2]["tokens"][2] == "dog"
-
-
-def test_a_sample_sentence_when_nothing_is_given(attncli):
-    result = attncli("run", "-l", "0", "-H", "0")
-    assert result.code == 0
-    assert "The trophy does not fit" in result.err
-
-
 def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, tmp_path):
     (tmp_path / "two.txt").write_text("one\ntwo\n")
     said = refused("run", "-f", tmp_path / "two.txt", "-m", tmp_path / "nowhere", "-o", tmp_path / "a.npz")
     assert ".npz holds one text and there are 2; .safetensors holds many" in said
-
-
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
-def test_saved_record_is_the_same(attncli, instant, tmp_path, suffix):
-    path = tmp_path / f"maps{suffix}"
-    result = attncli("run", "-l", "all", "-o", path, TEXT)
-    assert (result.code, result.out) == (0, f"{path}\n")
-    record = library.load_record(path)
-    assert np.array_equal(record.weights, instant.attend(TEXT).weights)
-    assert record.tokens.text == instant.attend(TEXT).tokens.text
 
 
 def test_tokens_are_text_and_never_commands(attncli):
@@ -204,12 +167,6 @@ def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tm
         if "all" in options and suffix == ".json":  # which does not keep what is usual of the heads
             shown, computed = ([*unmarked(one.out)[:8], one.code, one.err] for one in (shown, computed))
         assert shown == computed
-
-
-def test_another_programs_maps_are_shown(attncli, tmp_path):
-    np.savez(tmp_path / "a.npz", attentions=np.full((2, 2, 3, 3), 1 / 3), tokens=["[CLS]", "hi", "[SEP]"])
-    shown = attncli("run", "--from", tmp_path / "a.npz", "-l", "1", "-H", "0")
-    assert shown.code == 0 and "hi 0.333" in shown.out
 
 
 def test_json_without_a_selection_has_the_edges_that_stand_out(attncli):

@@ -72,7 +72,7 @@ def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
 def test_where_no_head_does_it_none_is_named_and_the_most_stands_in_brackets():
     lines = printed(made(next={(1, 2): 0.29}))
     [line] = [line.split() for line in lines if line.startswith(" next ")]
-    assert line == ["next", "none", "(0.290)", "0"]
+    assert line == ["next", "none", "(0.290)", "0.000", "0"]
     [broad] = [line.split() for line in lines if line.startswith(" broad ")]
     assert broad[-3:] == ["0.0", "2.00", "6"]
     labelled = printed(made(**{"first": {(layer, head): 0.5 for layer in range(2) for head in range(3)}}))

@@ -7,7 +7,6 @@ from packed import page_data
 
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
-from attncli.features import view
 from attncli.page import Start, advice, page
 from attncli.record import save_records
 from attncli.record.loading import load_record
@@ -57,13 +56,6 @@ def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
     attncli("view", *options, SENTENCE)
     opening = described()["start"]["opening"]
     assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]
-
-
-def test_all_layers_and_heads_are_in_it_unless_a_part_is_kept(attncli, described):
-    attncli("view", TEXT)
-    assert (described()["layers"], described()["heads"]) == (list(range(6)), list(range(12)))
-    attncli("view", "-l", "-1", "-H", "3,1", TEXT)
-    assert (described()["layers"], described()["heads"]) == ([5], [3, 1])
 
 
 def test_several_masks_are_one_text_with_a_switch(attncli, described):
@@ -146,42 +138,6 @@ def test_a_page_tells_how_to_make_one_that_has_q_and_k_of_a_head(attncli, descri
     assert page_advice("--from", "other.npz") == advice.FOREIGN
     assert attncli("align", "3 March 2021", "-o", "date.npz").code == 0
     assert page_advice("--from", "date.npz") == advice.ALIGN
-
-
-def size_messages(result):
-    """Return the messages about the size of a page."""
-    return [line for line in result.err.splitlines() if "the page will take" in line]
-
-
-def test_a_large_page_says_its_size_before_it_is_built(attncli, folder, monkeypatch, minilm):
-    """And what makes it smaller: of what was asked."""
-    assert not size_messages(attncli("view", TEXT))
-    monkeypatch.setattr(view, "LARGE", 1000)
-    [line] = size_messages(attncli("view", "--vectors", "all", TEXT))
-    size = (folder / "attention.html").stat().st_size
-    assert line.startswith(f"attncli: the page will take about {round(size / 1e6)} MB; ")
-    assert line.endswith("smaller with fewer layers (-l), heads (-H) or without q and k (--vectors none)")
-    (folder / "texts.txt").write_text("A cat.\nIt rains.\n", encoding="utf-8")
-    some = ("-l", "0", "-H", "0", "--vectors", "none", "-f", "texts.txt")
-    [line] = size_messages(attncli("view", "--mask", "none,causal", *some))
-    assert line.endswith("smaller with fewer texts, masks (--mask)")
-    [line] = size_messages(attncli("view", "-l", "0", "-H", "0", "--vectors", "none", TEXT))
-    assert line.endswith("the page will take about 0 MB")  # nothing of it can be left out
-    save_records([minilm.attend(text, layers=[0, 1], heads=0, vectors="all") for text in ("A", "B")], "two.safetensors")
-    [line] = size_messages(attncli("view", "--from", "two.safetensors"))
-    assert line.endswith("smaller with fewer texts, layers (-l)")
-
-
-def test_a_page_that_is_given_up_was_told_of(attncli, folder, monkeypatch):
-    from attncli.page import document
-
-    def interrupted(*asked, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(view, "LARGE", 1000)
-    monkeypatch.setattr(document, "page", interrupted)
-    result = attncli("view", "-l", "0", TEXT)
-    assert result.code == 130 and size_messages(result) and not list(folder.iterdir())
 
 
 # --- saved records --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from measuring import peak_added
 from walks import CPU, loaded, made_up
 
 from attncli.attention import MASKS, Window
-from attncli.corpus.batch_sums import BlockSums, Memory, Units
+from attncli.corpus.batch_sums import BatchSums, Memory, Units
 from attncli.corpus.sums import Counting
 from attncli.models import block
 from attncli.models.config import ModelConfig
@@ -42,22 +42,13 @@ def with_reach(network, reach):
     return replace(network.config, reach=tuple(reach if number % 2 else None for number in range(4)))
 
 
-class Sums:
-    """The attributes of a `BatchSums` that `BlockSums` uses."""
-
-    def __init__(self, network, counting, block_weights):
-        config = network.config
-        self.model = SimpleNamespace(device=CPU, layers=config.layers, heads=config.heads)
-        self.counting = counting
-        self.block_weights, self.memory = block_weights, Memory(0, torch.empty(0, dtype=torch.float64), 2)
-
-
 def everything_kept(network, config, texts, mask):
     """Maps, vectors, lengths and sums of a walk, and what is after every layer."""
     rows, like = as_rows(texts, config, mask, CPU), torch.empty(0, dtype=torch.float64)
     with torch.inference_mode():
         batch = [Stretch.uncut(one) for one in texts]
-        sums = BlockSums(Sums(network, Counting(mask), 60), batch, rows)
+        model = SimpleNamespace(device=CPU, layers=config.layers, heads=config.heads)
+        sums = BatchSums(model, Counting(mask), Memory(60, like, 2), batch, rows)
         heads = [(1, 2), (3, 0), (0, 1)]
         vectors = QueriesAndKeys(rows.runs, heads, config.head_dim, like.new_empty)
         lengths = Lengths(rows.runs, [3, 0], [2, 1], like.new_empty)

@@ -79,24 +79,16 @@ WRONG = [
     ({"hidden_act": "selu"}, "selu.*gelu"),
     ({"hidden_act": ["gelu"]}, "activation"),
     ({"num_attention_heads": 5}, "32 is not divisible by 5"),
-    ({"num_attention_heads": 0}, "num_attention_heads is 0"),
     ({"num_attention_heads": True}, "num_attention_heads is True"),
     ({"num_hidden_layers": "4"}, "num_hidden_layers is '4'"),
-    ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
     ({"hidden_size": 32.0}, r"hidden_size is 32\.0"),
-    ({"hidden_size": -32}, "hidden_size is -32"),
     ({"vocab_size": 10**30}, "vocab_size is 10+"),
-    ({"intermediate_size": [1]}, "intermediate_size"),
-    ({"type_vocab_size": 0}, "type_vocab_size is 0"),
     ({"max_position_embeddings": 3}, "max_position_embeddings 3"),
     ({"layer_norm_eps": "1e-12"}, "layer_norm_eps is '1e-12'"),
-    ({"layer_norm_eps": -1.0}, "layer_norm_eps"),
     ({"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
     ({"pad_token_id": [0]}, "pad_token_id is \\[0\\]"),
     ({"pad_token_id": 10**12}, "pad_token_id is 10+"),
     ({"model_type": "\x1b[2J" * 1000}, r"model type '\\x1b\[2J"),
-    ({"position_embedding_type": ["x"] * 1000}, "position_embedding_type"),
-    ({"hidden_act": "x" * 1000}, "activation 'xxx"),
     ({"num_hidden_layers": 10**1000}, r"num_hidden_layers is 1000+\.\.\.0+,"),
     ({"layer_norm_eps": float("inf")}, "layer_norm_eps is inf"),
 ]
@@ -115,17 +107,7 @@ def test_a_wrong_value_is_named_with_its_file(changes, says, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b'{"model_type": "bert"',
-        b"[]",
-        b'"bert"',
-        b"null",
-        b"\xff\xfe\x00",
-        b"[" * 100_000,
-        b'{"a":' * 100_000,
-    ],
+    [b"", b"{", b"[]", b"null", b"\xff\xfe\x00", b"[" * 100_000],
 )
 def test_a_garbled_file_is_named(content, tmp_path):
     path = tmp_path / "config.json"

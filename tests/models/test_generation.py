@@ -1,11 +1,12 @@
 """Writing with kept keys and values gives the numbers of one pass over the whole text; draws are from its shares."""
 
 import json
+import shutil
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from checkpoints import EACH_DECODER, edit_config, language_head, make_checkpoint
 
 from attncli import RequestError, load_model
@@ -17,15 +18,16 @@ from attncli.record import Request
 TEXT = "the cat sat on the big cat, and it"  # longer than the windows of small checkpoints
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    """`checkpoint("llama")` -> the directory of a small random decoder that no token ends."""
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """`checkpoint("llama")` -> the directory of a small random decoder that no token ends, made once."""
 
-    def make(family, **changes):
-        make_checkpoint(tmp_path, family, language_head(family), **changes)
-        edit_config(tmp_path, eos_token_id=None)
-        (tmp_path / "generation_config.json").unlink(missing_ok=True)
-        return tmp_path
+    @cache
+    def make(family):
+        made = make_checkpoint(tmp_path_factory.mktemp(family), family, language_head(family))
+        edit_config(made, eos_token_id=None)
+        (made / "generation_config.json").unlink(missing_ok=True)
+        return made
 
     return make
 
@@ -47,10 +49,9 @@ def logits_of(model, tokens):
     return logits.double()
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("family", EACH_DECODER)
-def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, dtype, tolerance, monkeypatch):
-    model = load_model(str(checkpoint(family)), "cpu", dtype=dtype)
+def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, monkeypatch):
+    model = load_model(str(checkpoint(family)), "cpu", dtype="float64")
     monkeypatch.setattr(generation, "LIKELY", model.config.vocab_size)
     steps = written(model)
     start, logits = len(model.tokenizer.encode(TEXT)), logits_of(model, whole_of(model, steps))
@@ -59,22 +60,9 @@ def test_every_step_has_the_probabilities_of_one_pass(checkpoint, family, dtype,
         expected = logits[start - 1 + place].softmax(dim=-1)
         numbers, shares = zip(*step.likely, strict=True)
         found = torch.tensor(shares, dtype=torch.float64)
-        torch.testing.assert_close(found, expected[list(numbers)], rtol=0, atol=tolerance)
+        torch.testing.assert_close(found, expected[list(numbers)], rtol=0, atol=1e-10)
         assert step.token == step.likely[0][0] == int(expected.argmax()) and not step.ends
         assert step.probability == step.likely[0][1]
-
-
-@pytest.mark.parametrize("family", EACH_DECODER)
-def test_the_likeliest_tokens_are_those_of_transformers_generate(checkpoint, family):
-    path = checkpoint(family)
-    model = load_model(str(path), "cpu", dtype="float64")
-    tokens = model.tokenizer.encode(TEXT)
-    network = transformers.AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float64, attn_implementation="eager"
-    ).eval()
-    ids = torch.tensor([tokens.ids])
-    made = network.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=15, do_sample=False)
-    assert [step.token for step in written(model, manner=Manner(15))] == made[0, len(tokens) :].tolist()
 
 
 class Maps(Tap):
@@ -136,14 +124,11 @@ def drawn(manner):
     ("temperature", "top_p", "kept"),
     [
         (1.0, 1.0, [0, 1, 2, 3, 4, 5]),
-        (2.0, 1.0, [0, 1, 2, 3, 4, 5]),
         (0.5, 1.0, [0, 1, 2, 3, 4, 5]),
         # The shares are 0.473, 0.287 and 0.174 in the order 1, 4, 3; the token that reaches top_p is kept.
         (1.0, 0.3, [1]),
-        (1.0, 0.5, [1, 4]),
         (1.0, 0.75, [1, 4]),
         (1.0, 0.77, [1, 3, 4]),
-        (1.0, 1e-9, [1]),
         (4.0, 0.5, [1, 4]),  # after the temperature: 0.281, 0.248, 0.219
     ],
 )
@@ -182,8 +167,8 @@ def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
 
 @pytest.mark.parametrize("as_list", [False, True])
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
-def test_the_end_token_ends_a_text(checkpoint, file, as_list):
-    path = checkpoint("llama")
+def test_the_end_token_ends_a_text(checkpoint, file, as_list, tmp_path):
+    path = shutil.copytree(checkpoint("llama"), tmp_path / "llama")
     tokens = [step.token for step in written(load_model(str(path), "cpu"))]
     end = tokens[4]
     stated = {"eos_token_id": [end, 99_999] if as_list else end}

@@ -38,25 +38,6 @@ def test_a_hash_is_computed_once_and_again_when_the_file_changes(memory, tmp_pat
     assert hashes.weights_sha256([path]) == hashlib.sha256(b"third").hexdigest()
 
 
-def test_verifying_reads_the_file_again_and_corrects_the_cache(memory, tmp_path):
-    path = tmp_path / "weights"
-    path.write_bytes(b"first")
-    first, other = (hashlib.sha256(content).hexdigest() for content in (b"first", b"other"))
-    assert hashes.cached_sha256([path]) is None
-    assert hashes.weights_sha256([path], verify=True) == hashes.cached_sha256([path]) == first
-    state = path.stat()
-    path.write_bytes(b"other")  # in place, and its time is set back: nothing tells that it has changed
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert hashes.weights_sha256([path]) == hashes.cached_sha256([path]) == first
-    assert (
-        hashes.weights_sha256([path], verify=True)
-        == hashes.cached_sha256([path])
-        == hashes.weights_sha256([path])
-        == other
-    )
-    assert memory == [path] * 2
-
-
 def test_shards_have_the_hash_of_their_list(memory, tmp_path):
     paths = [tmp_path / name for name in ("b", "a")]
     for path in paths:
@@ -66,9 +47,6 @@ def test_shards_have_the_hash_of_their_list(memory, tmp_path):
         hashes.weights_sha256(paths) == hashes.weights_sha256(paths[::-1]) == hashlib.sha256(lines.encode()).hexdigest()
     )
     assert len(memory) == 2
-    assert hashes.cached_sha256(paths) == hashes.weights_sha256(paths)
-    paths[0].write_text("changed")
-    assert hashes.cached_sha256(paths) is None
     same = tmp_path / "link to a"
     same.symlink_to(paths[1])  # as in the cache of the Hub, where files with the same content are one
     digest = hashlib.sha256(b"a").hexdigest()
@@ -83,8 +61,7 @@ def test_what_is_no_digest_is_not_believed(digest, memory, tmp_path):
     expected = hashes.weights_sha256([path])
     cache_file = tmp_path / "cache" / "attncli" / "sha256.json"
     cache_file.write_text(json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), digest)))
-    assert hashes.cached_sha256([path]) is None
-    assert hashes.weights_sha256([path]) == hashes.cached_sha256([path]) == expected
+    assert hashes.weights_sha256([path]) == expected and memory == [path] * 2
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])

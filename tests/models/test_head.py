@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from checkpoints import EVERY
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert
-from vectors import vectors_make_the_maps
 
 from attncli import RequestError, load_model
 from attncli.features.explain import explain_row
@@ -111,31 +107,7 @@ def test_disentangled_terms_are_transformers(taken, monkeypatch, kinds):
     assert explained["scale"] == pytest.approx((8 * (1 + len(kinds))) ** -0.5)
 
 
-def test_without_positions_that_enter_scores_there_is_nothing_of_them(taken):
-    head, *_ = taken("bert")
-    assert head.rotary is None and head.rows is None and head.record.vectors.terms == {}
-    np.testing.assert_allclose(head.before["query"], head.query, atol=1e-5)
-
-
 # --- kept queries and keys -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", EVERY)
-@given(data=st.data())
-@settings(max_examples=15)
-def test_queries_and_keys_make_the_maps_of_every_family(family, data, tiny):
-    """Whatever is kept, of each of several texts that go through the network together."""
-    model = load_model(str(tiny(family)), "cpu")
-    layers, heads = (
-        data.draw(st.lists(st.integers(0, 3), min_size=1, unique=True), label=what) for what in ("layers", "heads")
-    )
-    pairs = [(layer, head) for layer in layers for head in heads]
-    vectors = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True), label="vectors")
-    mask = data.draw(st.sampled_from(["padding", "causal", "none"]), label="mask")
-    texts = ["the cat sat", "on the cat", "it is big", "the big cat sat on it"]
-    for record in model.attend_many(texts, None, layers, heads, mask, pad_to=30, vectors=vectors):
-        assert record.vectors.heads == vectors
-        vectors_make_the_maps(record)
 
 
 @pytest.mark.parametrize("family", ["modernbert", "bert"])
@@ -161,6 +133,7 @@ def test_what_positions_turned_can_be_turned_back(family, tiny):
         ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
         ({"vectors": "4"}, "'4' is not LAYER.HEAD"),
         ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
+        ({"vectors": "0.0", "measure": "norm"}, "belong to weights, not norms"),
         ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
     ],
 )

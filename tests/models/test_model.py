@@ -6,9 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from checkpoints import DECODERS, FAMILIES
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from checkpoints import DECODERS
 from slow import slow_except
 from vectors import OTHER, TEXT
 
@@ -17,7 +15,7 @@ from attncli.models.aliases import ALIASES
 from attncli.models.hub import locate
 from attncli.models.rows import AHEAD_TOKENS
 
-TEXTS = [TEXT, "Short.", OTHER, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b", "naïve café"]
+TEXTS = [TEXT, "Words that nobody knows: 中文 🙂 Ærøskøbing", "[MASK] a [SEP] b"]
 
 
 @pytest.fixture(scope="module")
@@ -85,23 +83,6 @@ def test_a_tokenizer_s_files_may_name_the_side_of_the_padding(tiny, tmp_path, si
 
 
 @pytest.mark.slow
-@given(data=st.data())
-@settings(max_examples=20)
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-def test_a_selection_is_a_part_of_everything(mask, data, tiny):
-    model = load_model(str(tiny(data.draw(st.sampled_from(FAMILIES)), max_position_embeddings=80)), "cpu")
-    some = st.lists(st.integers(-4, 3), min_size=1, max_size=5)
-    layers, heads = data.draw(some, label="layers"), data.draw(some, label="heads")
-    pair = data.draw(st.none() | st.just("it is far"), label="pair")
-    every = model.attend("the cat sat", pair, mask=mask, pad_to=35)
-    record = model.attend("the cat sat", pair, layers, heads, mask, pad_to=35)
-    assert record.layers == list(dict.fromkeys(number % 4 for number in layers))
-    assert record.heads == list(dict.fromkeys(number % 4 for number in heads))
-    np.testing.assert_allclose(record.weights, every.weights[np.ix_(record.layers, record.heads)], atol=1e-5)
-    assert record.weights.dtype == np.float32 and record.tokens == every.tokens
-
-
-@pytest.mark.slow
 def test_records_come_as_they_are_ready(tiny):
     """A corpus is not read to its end before the first record is there."""
     model = load_model(str(tiny("bert")), "cpu")
@@ -123,19 +104,16 @@ def test_texts_and_pairs_of_different_number(tiny):
     ("request_", "says"),
     [
         ({"text": ""}, "empty"),
-        ({"text": " \n\t "}, "empty"),
         ({"text": "\x00\x01"}, "has no characters"),
         ({"text": "a\ud800"}, "UTF-8 at character 1"),
         ({"pair": ""}, "empty"),
         ({"layers": 6}, "layer 6 .*0 to 5"),
-        ({"layers": -7}, "layer -7 .*0 to 5"),
         ({"heads": "12"}, "head 12 .*0 to 11"),
         ({"heads": "x"}, "head 'x' .*0 to 11"),
         ({"heads": []}, "no head"),
         ({"mask": "future"}, "'future'.*padding, causal, none"),
         ({"pad_to": 3}, "pad to 3.*16"),
         ({"pad_to": 513}, "pad to 513.*512"),
-        ({"pad_to": -1}, "pad to -1"),
     ],
 )
 def test_a_request_that_cannot_be_met(request_, says, minilm):

@@ -1,20 +1,22 @@
 """Our networks against transformers (eager), on small random ones of every family; our linear layer against torch's."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from checkpoints import EACH, EVERY, OWN, TURNED, every_with, make_config, make_network
+from checkpoints import EACH, EVERY, FAMILIES, PECULIAR, TURNED, make_config, make_network
+from checkpoints import OWN as CHANGES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from walks import CPU, Walked, made_up, network_of, walked
+from ways import OWN, own_peers
 
+from attncli.features.compare.ways import go_every_way
 from attncli.models import families
-from attncli.models.network import Linear, Network
+from attncli.models.network import Linear
 from attncli.models.transformers_peer import Reference
 
 MASKS = ("none", "padding", "causal")
@@ -29,27 +31,13 @@ def run_both(
     batch: int = 2,
     length: int = 9,
     **changes: Any,
-) -> tuple[Walked, Walked, Network]:
+) -> tuple[Walked, Walked]:
     """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. Without the rows of [PAD],
     where transformers has none.
     """
-    return run_on(*made(family, dtype, seed, **changes), mask, seed, batch, length)
-
-
-def made(family: str, dtype: torch.dtype, seed: int = 0, **changes: Any) -> tuple[Reference, Network]:
-    """A random network of a family, as transformers has it and as we do."""
     reference = Reference(make_network(make_config(family, **changes), seed=seed), CPU, torch.float32)
     network = network_of(reference.network, dtype)
-    return Reference(reference.network, CPU, dtype), network
-
-
-made_once = lru_cache(maxsize=2)(made)  # for who changes neither
-
-
-def run_on(
-    reference: Reference, network: Network, mask: str, seed: int = 0, batch: int = 2, length: int = 9
-) -> tuple[Walked, Walked, Network]:
-    """`run_both` of two that are there."""
+    reference = Reference(reference.network, CPU, dtype)
     config = reference.network.config
     random = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, config.vocab_size, (batch, length), generator=random)
@@ -63,7 +51,7 @@ def run_on(
     ours, without = walked(network, texts, mask, whole=True), walked(network, texts, mask)
     torch.testing.assert_close(without.weights, ours.weights)
     rows = [torch.full_like(one, True) if reference.has_padding_rows else one for one in real]
-    return of_rows(ours, rows), of_rows(expected, rows), network
+    return of_rows(ours, rows), of_rows(expected, rows)
 
 
 def of_rows(found: Walked, rows: Sequence[Tensor]) -> Walked:
@@ -78,12 +66,19 @@ def close(ours: Walked, theirs: Walked, weights: float, hidden: float) -> None:
     torch.testing.assert_close(ours.states, theirs.states, rtol=0, atol=hidden)
 
 
-@pytest.mark.parametrize(("family", "mask"), every_with("padding", "none", "causal"))
-def test_every_family_under_every_mask(family, mask):
-    ours, theirs, _ = run_on(*made_once(family, torch.float64), mask)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family(family):
+    """Under the other masks and in float32: `tests/features/compare/test_ways.py`."""
+    ours, theirs = run_both(family, "padding")
     close(ours, theirs, 1e-12, 1e-11)
-    ours, theirs, _ = run_on(*made_once(family, torch.float32), mask)
-    close(ours, theirs, 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize("family", PECULIAR)
+def test_what_taps_keep_and_change_is_that_of_transformers(tiny, family):
+    """The quick ways of the matrix of ways and families, all of which are gone in the same place."""
+    ways = ("norms", "without", "vectors", "instant", "one head apart")
+    found = go_every_way(own_peers(tiny(family), pad_to=30), {name: OWN[name] for name in ways})
+    assert all(way.same for way in found), found
 
 
 @pytest.mark.slow
@@ -103,7 +98,7 @@ def test_whatever_the_shape(family, data):
         "max_position_embeddings": draw(st.integers(20, 40), label="positions"),
         "pad_token_id": draw(st.integers(0, 6), label="pad_token_id"),
     }
-    if "num_key_value_heads" in OWN.get(family, {}):
+    if "num_key_value_heads" in CHANGES.get(family, {}):
         divisors = [count for count in range(1, heads + 1) if heads % count == 0]
         changes["num_key_value_heads"] = draw(st.sampled_from(divisors), label="key heads")
     if family != "distilbert":
@@ -114,7 +109,7 @@ def test_whatever_the_shape(family, data):
     if family == "albert":
         changes["num_hidden_groups"] = draw(st.integers(1, changes["num_hidden_layers"]), label="groups")
         changes["inner_group_num"] = draw(st.integers(1, 2), label="inner")
-    ours, theirs, _ = run_both(
+    ours, theirs = run_both(
         family,
         draw(st.sampled_from(MASKS), label="mask"),
         seed=draw(st.integers(0, 2**32), label="seed"),
@@ -130,7 +125,7 @@ def test_whatever_the_shape(family, data):
 def test_half_precision_stays_near(family, dtype):
     """No further from the exact numbers than transformers in the same dtype, give or take."""
     exact = torch.cat(run_both(family, "padding")[0].weights, dim=2)
-    ours, theirs, _ = run_both(family, "padding", dtype)
+    ours, theirs = run_both(family, "padding", dtype)
     our_error = (torch.cat(ours.weights, dim=2).double() - exact).abs().mean()
     their_error = (torch.cat(theirs.weights, dim=2).double() - exact).abs().mean()
     assert ours.weights[0].dtype == dtype

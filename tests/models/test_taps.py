@@ -12,7 +12,7 @@ from windows import corpus
 
 from attncli import load_model
 from attncli.attention import MASKS
-from attncli.corpus.batch_sums import BatchSums, BlockSums
+from attncli.corpus.batch_sums import BatchSums, Memory
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
 from attncli.models.model import as_rows
@@ -67,8 +67,8 @@ class Kept:
                 "terms": partial(Terms, rows.runs, self.pairs, like.new_zeros),
                 "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
                 "head": partial(ProjectionInputs, 2, 1),
-                "sums": lambda: BlockSums(
-                    BatchSums(model, Counting(mask, distances=True), block_weights), windows, rows
+                "sums": lambda: BatchSums(
+                    model, Counting(mask, distances=True), Memory(block_weights, like, 2), windows, rows
                 ),
                 "gates": partial(Gates, GATED),
             }[name]

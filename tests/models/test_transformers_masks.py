@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli import RequestError, load_model, load_record
-from attncli.models.transformers_place import masks_of
 from attncli.record import Request
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Grouping
@@ -71,15 +70,6 @@ def test_padding_is_hidden_in_windows_too(foreign):
     real = ~np.array(record.tokens.padding)
     masks = expected("modernbert", len(record.tokens)) & real
     assert np.array_equal(record.masks[:, real], masks[:, real])
-
-
-def test_a_weight_that_is_rounded_to_nothing_is_not_hidden():
-    """One layer's heads may all be so sure that a weight underflows; another's of the same kind is not."""
-    sure, unsure = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    causal = [[True, False], [True, True]]
-    assert [mask.tolist() for mask in masks_of([sure, unsure], ["a", "a"])] == [causal, causal]
-    apart = masks_of([sure, unsure, sure], ["a", "b", "a"])
-    assert [mask.tolist() for mask in apart] == [np.eye(2, dtype=bool).tolist(), causal, np.eye(2, dtype=bool).tolist()]
 
 
 # --- memory ----------------------------------------------------------------------------------------------
@@ -173,7 +163,6 @@ def test_norms_are_those_of_what_a_token_brings(tmp_path, name, part):
 def test_norms_of_gated_attention_are_refused_in_one_line(tmp_path):
     """Qwen3-Next multiplies what heads give with a gate before the output projection."""
     model = load_model(str(make_small(tmp_path, "qwen3_next")), device="cpu", engine="transformers")
-    assert model.can_be_tapped
     with pytest.raises(RequestError, match="norms need the output projection") as refused:
         model.attend(SENTENCE, measure="norm")
     assert "\n" not in str(refused.value)

@@ -8,13 +8,13 @@ import pytest
 import torch
 from nearness import eager, same_vectors, same_weights
 from slow import slow_except
-from small_networks import make_small, sharpen, small_config
+from small_networks import BY_HAND, make_small, sharpen, small_config
 from transformers import AutoModel
 
 from attncli import load_model
 from attncli.models.rows import Run
 from attncli.models.taps import Gates, Maps
-from attncli.models.transformers_place import NAME, AttentionModules, SearchPass, TappedPass, passing, prepare
+from attncli.models.transformers_place import AttentionModules, TappedPass, find_attention, passing
 from attncli.record import Request
 
 QUICK = ["gpt2", "llama", "gemma2", "gpt_oss", "t5", "bart", "albert"]
@@ -22,8 +22,9 @@ SLOW = [
     "mistral", "qwen2", "qwen3", "gemma", "gemma3_text", "phi", "phi3", "gpt_neox", "olmo2", "smollm3", "mixtral",
     "deepseek_v3", "opt", "bert", "roberta", "electra", "distilbert", "modernbert", "esm", "eurobert", "nomic_bert",
     "mt5", "pegasus", "mbart", "marian", "starcoder2", "granite", "cohere", "stablelm", "glm4", "exaone4", "biogpt",
+    "gptj", "codegen", "ctrl",
 ]  # fmt: skip
-TYPES = slow_except([*QUICK, *SLOW], QUICK)
+TYPES = slow_except([*QUICK, *BY_HAND, *SLOW], [*QUICK, *list(BY_HAND)[:5]])
 LENGTH, WRITTEN = 9, 5
 
 
@@ -68,7 +69,7 @@ class Sides(NamedTuple):
 
 def sides_of(model_type: str) -> Sides:
     torch.manual_seed(0)
-    config = small_config(model_type)
+    config = small_config(model_type, **BY_HAND.get(model_type, {}))
     network = AutoModel.from_config(config, attn_implementation="eager").eval()
     sharpen(network, model_type)
     inputs: dict[str, Any] = {"input_ids": torch.randint(3, 100, (1, LENGTH)), "use_cache": False}
@@ -78,12 +79,8 @@ def sides_of(model_type: str) -> Sides:
     with torch.inference_mode():
         theirs = network(**inputs, output_attentions=True)
     halves = network.get_encoder() if paired else network, network.get_decoder() if paired else network
-    prepare(network, *halves)
-    network.set_attn_implementation(NAME)
-    trial = SearchPass()
-    with torch.inference_mode(), passing(trial):
-        network(**inputs)
-    places = AttentionModules.of(network, trial, halves[0] if paired else None, WRITTEN)
+    places = find_attention(network, *halves, inputs)
+    assert places is not None and (places.by_hand is not None) == (model_type in BY_HAND)
     named = {part: f"{part}_attentions" for part in places.parts} if paired else {places.parts[0]: "attentions"}
     weights = {part: torch.cat(getattr(theirs, name)) for part, name in named.items()}
     return Sides(network, inputs, places, weights, theirs.last_hidden_state)

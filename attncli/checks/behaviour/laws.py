@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, printable
-from attncli.checks.behaviour.subject import Edit, ModelSubject, RecordedRun, add_noise, noise
+from attncli.checks.behaviour.model import Edit, ModelSubject, RecordedRun, add_noise, noise
 from attncli.checks.machine import one_thread
 from attncli.checks.tolerance import scaled_tolerance, vector_size
 
@@ -363,24 +363,16 @@ def packed(subject: ModelSubject) -> Outcome:
             "the second of two documents": compare(second, run.map(lambda vectors: vectors[:, half:]), first=half),
         }
     )
-    reason = why_not_promised(subject.config, find.called)
-    if outcome.holds or not reason:
-        return outcome
-    return outcome._replace(holds=None, note=f"{NOT_PROMISED}{reason}, and they differ by {outcome.difference:.2g}")
-
-
-def why_not_promised(config: Any, mask_gets_positions: bool) -> str:
-    """Return why transformers does not promise to keep documents apart by position_ids; "" if it promises it.
-
-    See docs/source/en/padding_free.md of transformers, and its pull request 39194 for eager, sdpa and flex attention.
-    """
-    kinds = dict.fromkeys(getattr(config, "layer_types", None) or ())
+    # transformers promises this where its mask gets the positions, and for flash attention: see its
+    # docs/source/en/padding_free.md, and its pull request 39194 for eager, sdpa and flex attention.
+    kinds = dict.fromkeys(getattr(subject.config, "layer_types", None) or ())
     others = ", ".join(kind for kind in kinds if kind not in ATTENTION_KINDS)
-    backend = getattr(config, "_attn_implementation", "")
-    if not others and (mask_gets_positions or "flash" in backend):
-        return ""
+    backend = getattr(subject.config, "_attn_implementation", "")
+    if outcome.holds or (not others and (find.called or "flash" in backend)):
+        return outcome
     reason = f"layers without attention ({others}) do" if others else f"{backend} attention of this model does"
-    return f"{reason} not tell documents apart by position_ids"
+    note = f"{reason} not tell documents apart by position_ids, and they differ by {outcome.difference:.2g}"
+    return outcome._replace(holds=None, note=f"{NOT_PROMISED}{note}")
 
 
 ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention")

@@ -11,7 +11,7 @@ from torch import nn
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.checks.behaviour.laws import runs_to_compare
-from attncli.checks.behaviour.subject import ModelSubject, TransformersSubject
+from attncli.checks.behaviour.model import ModelSubject, TransformersSubject
 from attncli.models.hashes import check_sha256
 from attncli.models.hub import locate
 from attncli.models.transformers_network import read_network
@@ -75,17 +75,6 @@ def small_config(model_type: str, **more: Any) -> Any:
     return AutoConfig.for_model(model_type, **given | MORE.get(model_type, {}) | more)
 
 
-def config_for_laws(model_type: str) -> Any:
-    """Return a small configuration that has a layer of each kind that the model type has by default."""
-    from transformers import AutoConfig
-
-    usual = FOR_LAWS.get(model_type, {})
-    kinds = list(dict.fromkeys(getattr(AutoConfig.for_model(model_type), "layer_types", None) or []))
-    if len(kinds) > 1 and model_type not in KINDS_ELSEWHERE:
-        usual = {"layer_types": [kinds[layer % len(kinds)] for layer in range(SMALL["num_hidden_layers"])], **usual}
-    return small_config(model_type, **usual)
-
-
 def randomize(model: Any) -> None:
     """Draw the weights, and the biases and sinks so that none is 0."""
     with torch.random.fork_rng(), torch.no_grad():
@@ -136,15 +125,22 @@ def open_named(name: str) -> Opened:
 
 
 def small_config_of_type(model_type: str) -> Any:
-    """Return a small configuration. Raises RequestError for no model type, and for one that reads no text."""
-    from transformers import CONFIG_MAPPING
+    """Return a small configuration that has a layer of each kind that the model type has by default.
+
+    Raises RequestError for no model type, and for one that reads no text.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig
 
     if model_type not in CONFIG_MAPPING:
         raise RequestError(
             f"transformers has no model type {quoted(model_type)}: write transformers:llama, for example"
         )
     with quiet(), refusals(f"there is no small {model_type}"):
-        config = config_for_laws(model_type)
+        usual = FOR_LAWS.get(model_type, {})
+        kinds = list(dict.fromkeys(getattr(AutoConfig.for_model(model_type), "layer_types", None) or []))
+        if len(kinds) > 1 and model_type not in KINDS_ELSEWHERE:
+            usual = {"layer_types": [kinds[layer % len(kinds)] for layer in range(SMALL["num_hidden_layers"])], **usual}
+        config = small_config(model_type, **usual)
     if not hasattr(config.get_text_config(decoder=True), "vocab_size"):
         raise RequestError(f"{model_type} reads no text: attncli has texts only")
     return config

@@ -216,15 +216,6 @@ def encode(mask: Tensor, encoding: Encoding, heads: int) -> Tensor | None:
     return shaped if encoding.dtype == "bool" else shaped.double() if encoding.dtype == "float" else shaped.long()
 
 
-def random_mask(encoding: Encoding, batch: int, queries: int, keys: int, causal: bool) -> Tensor:
-    """Draw a mask that this encoding can express: `[1 or batch, 1, query, key]`, or `[batch, key]` without queries."""
-    if "query" not in encoding.shape:
-        return some_padding(batch, keys, causal and encoding.shape != LENGTHS)
-    mask = random_pairs(batch if "batch" in encoding.shape else 1, queries, keys)
-    mask[..., 0] |= causal  # so that each query sees something
-    return mask
-
-
 def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
     """Return "mask: True = allowed, as [query, key] or [batch, key] or 2 other ways"."""
     shapes, more = [one.dimensions for one in understood[:LISTED]], len(understood) - LISTED
@@ -276,10 +267,6 @@ class CallForm(NamedTuple):
         turned = self.layout.columns and "query key" in self.encodings[role].shape
         return encoded.mT if encoded is not None and turned else encoded
 
-    def takes_numbers(self, role: str) -> bool:
-        """Return whether the mask of this role is always given, as real numbers."""
-        return role in self.roles.needed and role in self.encodings and self.encodings[role].dtype == "float"
-
     def call(
         self, inputs: Inputs, dtype: str, step: int | None = None, pairs: Tensor | None = None, **how: Any
     ) -> Call:
@@ -319,16 +306,6 @@ def vectors_by_role(inputs: Inputs) -> dict[str, Tensor]:
     return {"query": query, "x": query, "key": key, "memory": key, "value": value}
 
 
-def expected_shape(inputs: Inputs) -> tuple[int, ...]:
-    by = inputs.projections
-    if by is None:
-        return (*inputs.query.shape[:-1], inputs.value.shape[-1])
-    if by.output is not None:
-        return (*inputs.query.shape[:-1], by.output.weight.shape[0])
-    heads_per_key = by.query.weight.shape[0] // by.key.weight.shape[0]
-    return (*inputs.query.shape[:-1], by.value.weight.shape[0] * heads_per_key)
-
-
 @dataclass(frozen=True)
 class Trial:
     """A call and what it returned.
@@ -349,10 +326,13 @@ class Trial:
 
         Weights that are a mean over heads have one head. Without weights they are empty.
         """
-        output = self.output(expected_shape(self.inputs))
-        if output is None:
-            return None
-        return Result(output, next(self.weights(), torch.empty(0)))
+        by, size = self.inputs.projections, self.inputs.value.shape[-1]
+        if by is not None and by.output is not None:
+            size = by.output.weight.shape[0]
+        elif by is not None:
+            size = by.value.weight.shape[0] * (by.query.weight.shape[0] // by.key.weight.shape[0])
+        output = self.output((*self.inputs.query.shape[:-1], size))
+        return None if output is None else Result(output, next(self.weights(), torch.empty(0)))
 
     def output(self, shape: tuple[int, ...]) -> Tensor | None:
         """Return the first array of this shape, in our layout."""
@@ -383,11 +363,6 @@ class Trial:
     @property
     def crosses(self) -> bool:
         return self.inputs.query.shape[-2] != self.inputs.key.shape[-2]
-
-    @property
-    def is_exact(self) -> bool:
-        """Return whether the output is as precise as the inputs: JAX turns everything into float32."""
-        return self.result is not None and self.result.output.dtype.itemsize >= getattr(torch, self.dtype).itemsize
 
     @cached_property
     def tolerance(self) -> float:

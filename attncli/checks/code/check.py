@@ -12,7 +12,7 @@ from attncli.attention.mistakes.known import DROPOUT
 from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text
 from attncli.base.errors import RequestError
-from attncli.checks.code.calling import BY_HEADS, Trial, describe_encodings, difference
+from attncli.checks.code.calling import BY_HEADS, describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination
 from attncli.checks.code.fitting import FilledSubject, Fit, definitions, diagnose, runs_once
 from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, Options, adapter, role_of
@@ -60,7 +60,12 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
 def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> Result:
     attention = FilledSubject(subject, options, ModuleSizes())
     tried = attention.trials()
-    random = is_random(attention, tried[0][0])
+    first = tried[0][0]
+    second = attention.run(first.form, first.reading, first.inputs, first.dtype).returned
+    if second.error is not None:
+        runs_once(second)
+    arrays = zip(first.returned.arrays, second.arrays, strict=False)
+    random = len(first.returned.arrays) != len(second.arrays) or any(difference(*both) != 0 for both in arrays)
     if random:
         attention.dropout = False
         tried = attention.trials()
@@ -120,16 +125,6 @@ def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit) -> 
     guessed = role_of(parameter.name)
     is_read = guessed == "dropout" or (guessed in ("window", "softcap") and is_number(parameter.default))
     return not is_read and not is_variadic(parameter)
-
-
-def is_random(attention: FilledSubject, trial: Trial) -> bool:
-    """Return whether the subject gives something else each time. Raises RequestError if it runs only once."""
-    first = trial.returned
-    second = attention.run(trial.form, trial.reading, trial.inputs, trial.dtype).returned
-    if second.error is not None:
-        runs_once(second)
-    pairs = zip(first.arrays, second.arrays, strict=False)
-    return len(first.arrays) != len(second.arrays) or any(difference(one, other) != 0 for one, other in pairs)
 
 
 def check_one_head(examination: Examination) -> list[Finding]:

@@ -135,10 +135,11 @@ class Examination:
             inputs = self.draw(crosses=False, seed=13)._replace(seen=Masks(causal=True))
             yield self.compare_unless_refused("causal by its own flag", self.run(inputs), "it alone")
         if self.roles.has("cache"):
-            yield self.check_cache("steps with a cache")
+            yield self.check_cache()
 
-    def check_cache(self, name: str) -> Finding:
+    def check_cache(self) -> Finding:
         """Compare three steps, each with the cache of the previous one, with one pass."""
+        name = "steps with a cache"
         if self.roles.has("memory"):
             return Finding(name, None, note="its cache may be that of a memory")
         inputs = self.draw(crosses=False, seed=16)
@@ -187,7 +188,7 @@ class Examination:
             of_all = calling.random_pairs(1, keys, keys, seed=15, diagonal=True)
             both = [self.padded(with_pairs(texts, mask)) for mask in (masks, of_all)]
             yield self.compare("both masks together", next((one for one in both if self.form_for(one)), None))
-        yield self.check_nowhere(NOWHERE)
+        yield self.check_nowhere()
 
     def check_first_mask(self, name: str, inputs: Inputs) -> Finding:
         """Check that code which takes a mask for each text does not apply the first one to all of them."""
@@ -200,9 +201,9 @@ class Examination:
                     return Finding(name, False, note="the mask of the first text hides keys in all of them")
         return Finding(name, None, note=NO_SUCH_INPUT)
 
-    def check_nowhere(self, name: str) -> Finding:
+    def check_nowhere(self) -> Finding:
         """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
-        inputs = self.draw(seed=7)
+        name, inputs = NOWHERE, self.draw(seed=7)
         mask = torch.ones(inputs.query.shape[-2], inputs.key.shape[-2], dtype=torch.bool)
         mask[-1] = False
         made = self.masked(inputs, mask)
@@ -258,7 +259,9 @@ class Examination:
             return Finding(name, None, note=f"it can't be differentiated: {trial.returned.error}")
         if not trial.returned.gradients:
             return Finding(name, None, note="torch can't differentiate it")
-        real = [role for _, role in self.roles.places if role in given or self.fit.form.takes_numbers(role)]
+        masks = self.fit.form.encodings  # a mask that is always given, as real numbers, has a gradient too
+        numbers = [role for role in self.roles.needed if role in masks and masks[role].dtype == "float"]
+        real = [role for _, role in self.roles.places if role in given or role in numbers]
         pairs = zip(real, trial.returned.gradients, strict=True)
         theirs = [
             gradient if layout.put_query is not None and role != "query" else layout.take(gradient)
@@ -271,7 +274,16 @@ class Examination:
     # --- laws, without the formula ------------------------------------------------------------------------
 
     def check_laws(self) -> Iterator[Finding]:
-        yield self.check_sums("weights sum to 1")
+        # Without weights, the output for values of 1 is their sum.
+        name, inputs = "weights sum to 1", self.draw(seed=20)
+        by_values = self.fit.reading is None and self.roles.has("value")
+        trial = self.run(inputs._replace(value=torch.ones_like(inputs.value)) if by_values else inputs)
+        if trial.result is None or not (by_values or trial.result.weights.numel()):
+            yield Finding(name, None, note="it gives no weights")
+        else:
+            sums = trial.result.output if by_values else trial.result.weights.sum(-1)
+            gap = difference(sums, torch.ones_like(sums))
+            yield Finding(name, gap <= trial.tolerance, gap)
         name, inputs = "permuting keys with values changes nothing", self.draw(seed=21)
         if not self.roles.crosses or self.ordered:
             yield Finding(name, None, note="its keys stand in the order of its queries")
@@ -297,17 +309,6 @@ class Examination:
         yield self.compare_runs(
             "appended [PAD] changes nothing", padded, calling.select_tokens(inputs, range(tokens)), slice(tokens)
         )
-
-    def check_sums(self, name: str) -> Finding:
-        """Check the sums of each query's weights. Without weights, check the output for values of 1."""
-        inputs = self.draw(seed=20)
-        by_values = self.fit.reading is None and self.roles.has("value")
-        trial = self.run(inputs._replace(value=torch.ones_like(inputs.value)) if by_values else inputs)
-        if trial.result is None or not (by_values or trial.result.weights.numel()):
-            return Finding(name, None, note="it gives no weights")
-        sums = trial.result.output if by_values else trial.result.weights.sum(-1)
-        gap = difference(sums, torch.ones_like(sums))
-        return Finding(name, gap <= trial.tolerance, gap)
 
     def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Finding:
         """Compare the outputs of these queries of one run with all outputs of another run."""
@@ -361,7 +362,13 @@ class Examination:
             if trial.result is None:
                 return f"{words}: {describe_failure(trial.returned)}; the formula gives {show(ours.output)}"
             if difference(trial.result.output, ours.output, ours.nowhere) > trial.tolerance:
-                return f"{words}: {show_difference(trial.result.output, ours.output)}"
+                # Both numbers at the place of the largest difference, with as many digits as differ.
+                gaps = (trial.result.output.double() - ours.output.double()).abs().nan_to_num(nan=torch.inf)
+                place = torch.unravel_index(gaps.argmax(), gaps.shape)
+                one, other = float(trial.result.output[place]), float(ours.output[place])
+                digits = next((n for n in range(4, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
+                where = ", ".join(str(int(number)) for number in place)
+                return f"{words}: output[{where}] is {one:.{digits}g}; the formula gives {other:.{digits}g}"
         return ""
 
 
@@ -375,16 +382,6 @@ def enlarged(inputs: Inputs) -> Inputs:
 
 def random_order(tokens: int) -> Tensor:
     return torch.randperm(tokens, generator=torch.Generator().manual_seed(0))
-
-
-def show_difference(theirs: Tensor, ours: Tensor) -> str:
-    """Show both numbers at the place of the largest difference, with as many digits as differ."""
-    gaps = (theirs.double() - ours.double()).abs().nan_to_num(nan=torch.inf)
-    place = int(gaps.argmax())
-    one, other = float(theirs.flatten()[place]), float(ours.flatten()[place])
-    where = ", ".join(str(int(number)) for number in torch.unravel_index(torch.tensor(place), ours.shape))
-    digits = next((digits for digits in range(4, 17) if f"{one:.{digits}g}" != f"{other:.{digits}g}"), 17)
-    return f"output[{where}] is {one:.{digits}g}; the formula gives {other:.{digits}g}"
 
 
 def show(x: Tensor) -> str:

@@ -15,7 +15,6 @@ from itertools import combinations, product
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, change_steps, with_mistakes
 from attncli.base.errors import RequestError
@@ -23,7 +22,7 @@ from attncli.checks.code import calling, conventions, names
 from attncli.checks.code.calling import CallForm, Encoding, Shape, Trial
 from attncli.checks.code.conventions import MASK_STEPS, FormulaPart, bases, is_causal
 from attncli.checks.code.names import ModuleSizes, NeedsAdapterError, Options
-from attncli.checks.code.subject import Returned, Subject
+from attncli.checks.code.subject import Returned, Subject, is_number
 from attncli.checks.code.weights import WeightLayout, readings, unread_weights
 
 DTYPES = ("float64", "float32")
@@ -77,11 +76,21 @@ class FilledSubject:
         subject.make(given)
         self.settle(sizes)
         names.refuse_unknown(options.map, [one.name for one in subject.parameters], subject.weights)
-        if not self.roles.masks:
-            names.refuse_mask_options(subject, options)
-        self.weights = random_weights(subject.weights)
+        for option, is_given in (("--mask-means", options.means is not None), ("--nowhere", options.nowhere != "any")):
+            if is_given and not self.roles.masks:
+                raise RequestError(f"{option} has no effect, as {subject.name} takes no mask: leave it out")
+        generator = torch.Generator().manual_seed(0)
+        self.weights = {}
+        for name, (shape, _) in subject.weights.items():  # with a variance that keeps scores at about 1
+            scale = 1.3 / (max(shape[-2:]) if len(shape) > 1 else 4) ** 0.5
+            self.weights[name] = (torch.randn(shape, generator=generator) * scale).double()  # exact in float32
         subject.fill(self.weights)
-        numbers = names.numbers_by_role(subject, given)
+        # The number of each role: a given argument, or else an attribute, or else the default of a parameter.
+        attributes = [(name.rpartition(".")[2], number) for name, number in subject.numbers.items()]
+        parameters = (*subject.constructor, *subject.parameters)
+        defaults = [(one.name, one.default) for one in parameters if is_number(one.default)]
+        known = reversed([*given.items(), *attributes, *defaults])
+        numbers = {names.role_of(name): number for name, number in known}
         heads = numbers.get("heads")
         self.readings: Sequence[WeightLayout | None] = [None]
         if subject.weights:
@@ -166,15 +175,20 @@ class FilledSubject:
         found: list[list[Trial]] = []
         failed: list[Returned] = []
         for form, reading in product(self.forms(layout or self.options.layout), self.readings):
-            if any(makes_needless(trials[0], form, reading) for trials in found) or not self.is_readable(form, reading):
+            if any(makes_needless(trials[0], form, reading) for trials in found):
                 continue
+            by = reading and reading.read(self.weights)
+            if by and not form.roles.crosses and by.query.weight.shape[1] != by.key.weight.shape[1]:
+                continue  # keys can't be made of the queries' vectors
             lengths = (True, False) if not form.layout.one_query else (True,)
             for crosses, dtype in product(lengths if form.roles.crosses else (False,), DTYPES):
                 trials: list[Trial] = []
                 while len(trials) < 2 and all(one.returned.error is None for one in trials):
                     inputs = self.draw(form, reading, crosses, seed=len(trials))
                     trials.append(self.run(form, reading, inputs, dtype))
-                if all(one.result is not None for one in trials) and trials[0].is_exact:
+                first, size = trials[0].result, getattr(torch, dtype).itemsize
+                # JAX turns everything into float32, and is tried in that again.
+                if first and all(one.result for one in trials) and first.output.dtype.itemsize >= size:
                     found.append(trials)
                     break
                 if len(trials) == 2 and trials[1].returned.error is not None:
@@ -184,11 +198,6 @@ class FilledSubject:
             remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
             raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
         return found
-
-    def is_readable(self, form: CallForm, reading: WeightLayout | None) -> bool:
-        """Return whether keys can be made of the queries' vectors, if there are no others."""
-        by = reading and reading.read(self.weights)
-        return by is None or form.roles.crosses or by.query.weight.shape[1] == by.key.weight.shape[1]
 
     def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:
         """Fit the formula to one of these groups of trials: in float64, then in float32 inside, then with mistakes.
@@ -287,22 +296,17 @@ class FilledSubject:
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
         crosses = crosses and fit.crosses and ("query" in encoding.shape or role == "memory_padding")
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
-        sizes = inputs.query.shape[0], inputs.query.shape[-2], inputs.key.shape[-2]
-        mask = calling.random_mask(encoding, *sizes, is_causal(fit.conventions))
-        inputs = inputs._replace(seen=Masks(pairs=mask) if mask.dim() == 4 else Masks(padding=mask))
+        (texts, queries), keys = (inputs.query.shape[0], inputs.query.shape[-2]), inputs.key.shape[-2]
+        causal = is_causal(fit.conventions)
+        if "query" in encoding.shape:
+            mask = calling.random_pairs(texts if "batch" in encoding.shape else 1, queries, keys)
+            mask[..., 0] |= causal  # so that each query sees something
+            seen = Masks(pairs=mask)
+        else:
+            seen = Masks(padding=calling.some_padding(texts, keys, causal and encoding.shape != calling.LENGTHS))
+        inputs = inputs._replace(seen=seen)
         if form.can_express(inputs):
             yield self.run(form, fit.reading, inputs, fit.dtype)
-
-
-def random_weights(shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
-    """Draw all weights, with a variance that keeps scores at about 1. They are exact in float32."""
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: (
-            torch.randn(shape, generator=generator) * 1.3 / (max(shape[-2:]) if len(shape) > 1 else 4) ** 0.5
-        ).double()
-        for name, (shape, _) in shapes.items()
-    }
 
 
 def runs_once(returned: Returned) -> NoReturn:

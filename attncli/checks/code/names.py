@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, shorten
-from attncli.checks.code.subject import Subject, Weight, is_number, is_required, is_variadic
+from attncli.checks.code.subject import Subject, Weight, is_required, is_variadic
 
 LISTED = 150  # characters of the names that a message offers
 INPUTS = ("query", "key", "value", "memory")
@@ -229,15 +229,6 @@ def arguments_for(subject: Subject, sizes: ModuleSizes, given: Mapping[str, Any]
     return arguments | {name: given[name] for name in others}
 
 
-def numbers_by_role(subject: Subject, given: Mapping[str, Any]) -> dict[str | None, Any]:
-    """Return the number of each role: a given argument, or else an attribute, or else the default of a parameter."""
-    attributes = ((name.rpartition(".")[2], number) for name, number in subject.numbers.items())
-    defaults = (
-        (one.name, one.default) for one in (*subject.constructor, *subject.parameters) if is_number(one.default)
-    )
-    return {role_of(name): number for name, number in reversed([*given.items(), *attributes, *defaults])}
-
-
 # --- weights ----------------------------------------------------------------------------------------------
 
 
@@ -264,11 +255,3 @@ def refuse_unknown(mapped: Mapping[str, str], parameters: Iterable[str], weights
         if name not in {*offered, *weights, *(layer.rpartition(".")[2] for layer in layers)}:
             names = shorten(", ".join(offered) or "nothing", LISTED)
             raise RequestError(f"--map {quoted(name)}: nothing has this name; there is {names}")
-
-
-def refuse_mask_options(subject: Subject, options: Options) -> None:
-    """Raise RequestError for options about masks, if the subject takes none."""
-    usual = choices.names(choices.Nowhere)[0]
-    for option, is_given in (("--mask-means", options.means is not None), ("--nowhere", options.nowhere != usual)):
-        if is_given:
-            raise RequestError(f"{option} has no effect, as {subject.name} takes no mask: leave it out")

@@ -17,10 +17,10 @@ from attncli.checks.code.fitting import FilledSubject, Fit, describe_failure
 from attncli.checks.code.names import ModuleSizes
 from attncli.checks.code.result import Finding
 from attncli.checks.code.weights import WeightLayout
-from attncli.checks.passes import AttentionInputs
 from attncli.checks.tolerance import TOLERANCES
 from attncli.models.model import Model
 from attncli.models.taken import as_record
+from attncli.models.taps import InputsAndOutputs
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import Tokens
 
@@ -54,10 +54,10 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
         raise RequestError(
             f"the scores of {model.config.model_type} depend on positions: -m takes a model whose don't, such as minilm"
         )
-    tap = AttentionInputs(model)
+    tap = InputsAndOutputs()
     [taken] = model.take([tokens], Request([layer], mask=mask), [tap])
     [one] = model.take([tokens], Request([layer], [head], mask))
-    attention = tap.attention(layer)
+    attention = model.network.layer(layer).attention
     linears = [
         Linear(one.weight.detach().double(), None if one.bias is None else one.bias.detach().double())
         for one in (attention.query, attention.key, attention.value, attention.output)
@@ -68,8 +68,8 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
         Projections(*linears),
         model.config.heads,
         taken.weights[0].double(),
-        tap.made[layer].double(),
-        tap.joined(layer).double(),
+        tap.kept[layer][0][None].double(),
+        tap.attended(layer, attention).double(),
         as_record(model, one, Request([layer], [head], mask)),
     )
 

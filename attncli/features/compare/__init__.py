@@ -5,7 +5,8 @@ or of `eager` for a network that transformers runs. They compute with torch and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from attncli.features.compare.agreement import Agreement
     from attncli.models.engine import Engine
     from attncli.models.model import Model
-    from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
+
+SHARED = 2**25  # products of numbers in a layer's largest product of matrices, from which on threads share it
 
 
 @dataclass(eq=False)
@@ -82,32 +84,25 @@ class Compare(Feature):
     def report(self, progress: Progress = silent) -> Report:
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         model, reference = self._open()
-        random = reference is not None
         # A bad request is refused before transformers is loaded, which takes seconds.
         model.check(Request(mask=self.mask, which=self.which))
         if self.target is not None:  # the decoder's output is compared together with the encoder's maps
             model.check(Request(target=self.target, which="decoder" if len(model.parts) > 1 else self.which))
         layers = model.select_layers("all" if self.layer is None else self.layer)
         from attncli.models.model import Model
-        from attncli.models.transformers_engine import TransformersModel
 
         if isinstance(model, Model):
             found = self._with_peer(model, inputs, layers, reference, progress)
         else:
-            assert isinstance(model, TransformersModel)
             self.refuse(f"on {self.model}, which transformers runs", "against", "weights")
             found = self._with_eager(model, inputs, layers, progress)
-        nowhere = {"path": None, "sha256": None} if random else {}
-        document = {
-            "model": {**model.info.document(), **nowhere},
-            "weights": "random" if random else "pretrained",
-            **found.document(),
-        }
+        about = model.info.document() | ({} if reference is None else {"path": None, "sha256": None})
+        weights = "pretrained" if reference is None else "random"
         if self.path is not None:
             notify(found.verdict)
         if not found.same and found.may_be_rounding:
             notify("--dtype float64 tells a mistake, which stays, from rounding, which goes")
-        return _report(found, document, self.against == "torch")
+        return _report(found, {"model": about, "weights": weights, **found.document()})
 
     def _open(self) -> "tuple[Engine, Reference | None]":
         """Open the model with its own weights; or make it with random ones, and transformers' network with the same.
@@ -143,57 +138,61 @@ class Compare(Feature):
         progress: Progress,
     ) -> "Agreement":
         """Compare attncli's own network with torch, or with transformers and then in every way."""
-        from attncli.checks.passes import merge_lost
+        from attncli.checks.machine import one_thread
         from attncli.features.compare import ways
-        from attncli.features.compare.beside import OwnPeers, TorchPeers, compare, fitting_threads
+        from attncli.features.compare.beside import OwnPeers, TorchPeers, compare
         from attncli.models.transformers_peer import load_reference
 
         texts = list(model.tokenize(inputs, self.pad_to))
         every_text = counted(texts, len(texts), "texts", progress)
-        with fitting_threads(model.config, texts):
+        products = max(map(len, texts), default=0) * model.config.hidden_size * model.config.intermediate_size
+        with one_thread() if products < SHARED else nullcontext():
             if self.against == "torch":
                 return compare(TorchPeers(model, self.mask, layers), every_text)
             if reference is None:
                 reference = load_reference(model.place.path, model.device, model.dtype)
             peers = OwnPeers(model, reference, inputs, texts, self.pad_to, self.mask, layers)
-            found = compare(peers, every_text)
-            with progress(len(ways.WAYS), "ways") as advance:
-                every = tuple(ways.go_every_way(peers, ways.WAYS, advance))
-            return replace(found, ways=every, lost=merge_lost([*found.lost, *peers.lost]))
+            return ways.add_ways(compare(peers, every_text), peers, ways.WAYS, progress)
 
     def _with_eager(
-        self, model: "TransformersModel", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
+        self, model: "Engine", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
     ) -> "Agreement":
         """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
         from attncli.features.compare import ways
         from attncli.features.compare.beside import compare
         from attncli.features.compare.eager import Eager, EagerPeers
+        from attncli.models.transformers_engine import TransformersModel
 
+        assert isinstance(model, TransformersModel)
         texts = [model.with_answer(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
         peers = EagerPeers(Eager(model), texts, self.mask, layers)
         found = compare(peers, counted(texts, len(texts), "texts", progress))
-        with progress(len(ways.WAYS_OF_EAGER), "ways") as advance:
-            return replace(found, ways=tuple(ways.go_every_way(peers, ways.WAYS_OF_EAGER, advance)))
+        return ways.add_ways(found, peers, ways.WAYS_OF_EAGER, progress)
 
 
 # --- the report -----------------------------------------------------------------------------------------
 
 
-def _report(found: "Agreement", document: dict[str, Any], with_torch: bool) -> Report:
+def _report(found: "Agreement", document: dict[str, Any]) -> Report:
     """Report a row a layer, a row a way, and the verdict."""
-    heading, about = _title(document)
-    parts: list[Part] = [_Line(heading), _Line(about), _layers(document)]
-    parts += [_ways(document)] if found.ways else []
-    parts += [_Line(words) for words in (found.unseen, found.verdict) if words]
-    following = None if with_torch else NextCommand("compare", {"against": "torch"})
-    return Report(
-        [],
-        parts,
-        lambda: document,
-        itemgetter("layers"),
-        holds=found.same,
-        next=following if found.same else None,
-    )
+    model, against_torch = document["model"], document["against"] == "torch"
+    name = f"{model['name']} {model.get('changes', '')}".strip()
+    if document["weights"] == "random":
+        name = f"{name}'s architecture with RANDOM WEIGHTS (seed 0)"
+    other = "transformers" if document["vectors"] == "hidden states" else "transformers' own eager attention"
+    other = "torch.nn.MultiheadAttention" if against_torch else other
+    texts = "1 text" if document["texts"] == 1 else f"{document['texts']} texts"
+    left_out = document["tokens"] - document["queries"]
+    rows = f" (the rows of {left_out} [PAD] do not count: --dtype float64 has room for them)" if left_out else ""
+    parts: list[Part] = [
+        _Line(f"{name} beside {other}: the largest differences"),
+        _Line(f"{document['dtype']}, mask {document['mask']}, {texts}, {document['tokens']} tokens{rows}"),
+        _layers(document),
+        *([_ways(document["ways"])] if document["ways"] else []),
+        *(_Line(words) for words in (found.unseen, found.verdict) if words),
+    ]
+    following = None if against_torch or not found.same else NextCommand("compare", {"against": "torch"})
+    return Report([], parts, lambda: document, itemgetter("layers"), holds=found.same, next=following)
 
 
 @dataclass(frozen=True)
@@ -208,81 +207,53 @@ class _Line(Part):
         return [Text(printable(self.text))]
 
 
-def _title(document: dict[str, Any]) -> tuple[str, str]:
-    """Say what is compared with what, and on what."""
-    model = document["model"]
-    name = f"{model['name']} {model.get('changes', '')}".strip()
-    if document["weights"] == "random":
-        name = f"{name}'s architecture with RANDOM WEIGHTS (seed 0)"
-    other = "transformers" if document["vectors"] == "hidden states" else "transformers' own eager attention"
-    if document["against"] == "torch":
-        other = "torch.nn.MultiheadAttention"
-    texts = "1 text" if document["texts"] == 1 else f"{document['texts']} texts"
-    left_out = document["tokens"] - document["queries"]
-    rows = f" (the rows of {left_out} [PAD] do not count: --dtype float64 has room for them)" if left_out else ""
-    return (
-        f"{name} beside {other}: the largest differences",
-        f"{document['dtype']}, mask {document['mask']}, {texts}, {document['tokens']} tokens{rows}",
-    )
-
-
 def _layers(document: dict[str, Any]) -> Table:
     """Return a row a layer, with errors in half precision. What is past its tolerance is marked."""
     of_hidden = document["vectors"] == "hidden states"
     vectors = "hidden states" if of_hidden else "attention output"
     half = any(layer["rounding"] for layer in document["layers"])
     errors = ["weights' errors", f"{vectors}' errors", "scores' scale"] if half else []
-    columns = [Column("layer"), Column("weights"), Column(vectors), Column("same strongest key", leaves=1)]
     rows: list[list[str | Cell]] = []
     if of_hidden:
-        embeddings = _difference(document["embeddings"], document["embeddings_allowed"])
+        embeddings = _marked(document["embeddings"], document["embeddings_allowed"])
         rows.append(["embeddings", "", embeddings, *[""] * (1 + len(errors))])
     for layer in document["layers"]:
+        same = int(layer["agreement"] * 1000) / 10  # rounded down: only all of it is 100%
+        cells: list[str | Cell] = [""] * len(errors)
+        if rounding := layer["rounding"]:
+            cells[:2] = [_marked(rounding[name], rounding["allowed"], "{:.2f}x") for name in ("weights", "hidden")]
+            cells[2] = _marked(rounding["scale"], rounding["scale_allowed"], "{:+.1%}")
         rows.append(
             [
                 str(layer["layer"]),
-                _difference(layer["weights"], layer["weights_allowed"]),
-                _difference(layer["hidden"], layer["hidden_allowed"]),
-                _percent(layer["agreement"]),
-                *(_errors(layer["rounding"]) if layer["rounding"] else [""] * len(errors)),
+                _marked(layer["weights"], layer["weights_allowed"]),
+                _marked(layer["hidden"], layer["hidden_allowed"]),
+                f"{same:.1f}%" if layer["agreement"] < 1 else "100%",
+                *cells,
             ]
         )
+    columns = [Column("layer"), Column("weights"), Column(vectors), Column("same strongest key", leaves=1)]
     return Table([*columns, *map(Column, errors)], rows)
 
 
-def _errors(rounding: dict[str, Any]) -> list[Cell]:
-    """Return the sizes of errors, compared with those of the other program, and how far off the scores' scale is."""
-    found = [_marked(rounding[name], rounding["allowed"], "{:.2f}x") for name in ("weights", "hidden")]
-    return [*found, _marked(rounding["scale"], rounding["scale_allowed"], "{:+.1%}")]
-
-
-def _ways(document: dict[str, Any]) -> Table:
+def _ways(ways: Sequence[dict[str, Any]]) -> Table:
     """Return a row for each way in which numbers are made. What is past its tolerance is marked."""
     rows: list[list[str | Cell]] = []
-    for way in document["ways"]:
+    for way in ways:
         skipped = way["same"] and way["difference"] is None
-        found = Cell("not compared") if skipped else _difference(way["difference"], way["allowed"])
+        found = Cell("not compared") if skipped else _marked(way["difference"], way["allowed"])
         about = f"{way['of']}: {way['note']}" if way["note"] else way["of"]
         rows.append([way["way"], about, found, short(way["allowed"]) if way["allowed"] else "none"])
     columns = [Column("way"), Column("what", "name", leaves=1), Column("difference"), Column("allowed", leaves=2)]
     return Table(columns, rows)
 
 
-def _difference(difference: float | None, allowed: float) -> Cell:
-    """Return a difference with two digits."""
-    return _marked(difference, allowed, "{:.1e}" if difference else "0")
-
-
-def _marked(number: float | None, allowed: float | None, form: str) -> Cell:
+def _marked(number: float | None, allowed: float | None, form: str = "{:.1e}") -> Cell:
     """Return a number, marked where it is past what is allowed; null stands for NaN, and for no limit."""
     if number is None:
         return Cell("NaN", "wrong")
-    return Cell(form.format(number), "" if allowed is None or abs(number) <= allowed else "wrong")
-
-
-def _percent(part: float) -> str:
-    """Return percent, rounded down: only all of it is 100%."""
-    return f"{int(part * 1000) / 10:.1f}%" if part < 1 else "100%"
+    text = form.format(number) if number or form != "{:.1e}" else "0"
+    return Cell(text, "" if allowed is None or abs(number) <= allowed else "wrong")
 
 
 # The fields of its document (`attncli.features.document`).

@@ -8,8 +8,8 @@ is taken as exact. Correct programs are about equally far from it, and neither h
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -18,11 +18,7 @@ from torch import Tensor
 from attncli.base import choices
 from attncli.base.arrays import finite
 from attncli.base.printable import short
-from attncli.checks.passes import Lost
 from attncli.checks.tolerance import Tolerance, scaled_tolerance, weight_size
-from attncli.models.engine import Engine
-from attncli.models.transformers_peer import Reference
-from attncli.text.tokens import Tokens
 
 # All measured on 11 families of random weights and on minilm, in bfloat16 and float16, on texts of 3 to 90 tokens.
 RATIO = 2.0  # Our root mean square error divided by transformers': up to 1.96 from 40 tokens on, mostly 0.5 to 1.3.
@@ -33,13 +29,17 @@ DEVIATIONS = 6.0  # How many standard errors of the measured scale count as chan
 LEAST = 1e-3  # of a weight: smaller ones say little of their score in half precision
 
 
+def is_half(dtype: torch.dtype) -> bool:
+    """Return whether a dtype is smaller than float32."""
+    return dtype.itemsize < torch.float32.itemsize
+
+
 @dataclass(frozen=True)
 class Rounding:
     """The rounding of half precision in one layer.
 
     weights, hidden: our root mean square error divided by transformers'. allowed: what chance explains of these two.
     scale: how much larger our scores are than exact ones, as a share. scale_allowed: what rounding explains of it.
-    weights_allowed, hidden_allowed: what it explains of the largest difference.
     """
 
     weights: float
@@ -47,20 +47,12 @@ class Rounding:
     allowed: float
     scale: float
     scale_allowed: float
-    weights_allowed: float
-    hidden_allowed: float
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of `compare --json`. A number that is not finite is null."""
-        names = ("weights", "hidden", "allowed", "scale", "scale_allowed")
-        return {name: finite(getattr(self, name)) for name in names}
 
     def faults(self, vectors: str, theirs: str) -> list[str]:
         """Describe what is more than rounding. NaN always is."""
-        errors = (("weights", self.weights), (vectors, self.hidden))
         found = [
             f"{what} have errors {ratio:.1f} times {theirs}, past {self.allowed:.1f}"
-            for what, ratio in errors
+            for what, ratio in (("weights", self.weights), (vectors, self.hidden))
             if not ratio <= self.allowed
         ]
         if not abs(self.scale) <= self.scale_allowed:
@@ -68,63 +60,57 @@ class Rounding:
         return found
 
 
-@dataclass
 class Errors:
-    """Adds up errors of one kind of number: squares, and the largest one of transformers."""
+    """Adds up the squares of both programs' errors and of exact numbers, and keeps the largest error of transformers.
 
-    eps: float
-    ours: float = 0.0
-    theirs: float = 0.0
-    exact: float = 0.0
-    largest: float = 0.0
+    Errors below a quarter of a step of the dtype are not counted.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.eps = torch.finfo(dtype).eps
+        self.squares = torch.zeros(3, dtype=torch.float64)  # of our errors, of theirs, of exact numbers
+        self.largest = 0.0
 
     def add(self, ours: Tensor, theirs: Tensor, exact: Tensor) -> None:
         ours, theirs, exact = (part.double().cpu() for part in (ours, theirs, exact))
-        self.ours += float((ours - exact).square().sum())
-        self.theirs += float((theirs - exact).square().sum())
-        self.exact += float(exact.square().sum())
+        self.squares += torch.stack([part.square().sum() for part in (ours - exact, theirs - exact, exact)])
         self.largest = max(self.largest, float((theirs - exact).abs().max()), self.eps * float(exact.abs().max()))
 
     @property
     def ratio(self) -> float:
-        """Our root mean square error divided by transformers'. Errors below a quarter of a step are not counted."""
-        least = (self.eps / 4) ** 2 * self.exact
-        return math.sqrt(self.ours / max(self.theirs, least)) if self.exact else 1.0
+        """Our root mean square error divided by transformers'."""
+        ours, theirs, exact = self.squares.tolist()
+        return math.sqrt(ours / max(theirs, (self.eps / 4) ** 2 * exact)) if exact else 1.0
 
 
-@dataclass
-class _Scores:
+class ScoreErrors:
     """Adds up how our scores grow with exact ones: the slope of one on the other, row by row around its mean."""
 
-    ours: float = 0.0
-    theirs: float = 0.0
-    exact: float = 0.0
-    rest: float = 0.0
-    rows: int = 0
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.eps = torch.finfo(dtype).eps
+        self.sums = torch.zeros(4, dtype=torch.float64)
+        self.rows = 0
 
     def add(self, ours: Tensor, theirs: Tensor, exact: Tensor) -> None:
-        kept = exact > LEAST
-        wanted, found, other = (scores_of(one, kept) for one in (exact, ours, theirs))
-        self.ours += float(((found - wanted) * wanted).sum())
-        self.theirs += float(((other - wanted) * wanted).sum())
-        self.exact += float(wanted.square().sum())
-        self.rest += float((other - wanted).square().sum())
+        """Take weights. The scores behind them are logarithms, less their mean in the row."""
+        kept, scores = exact > LEAST, []
+        for weights in (ours, theirs, exact):
+            logarithms = torch.where(kept, weights.double().clamp(min=LEAST / 10).log(), 0.0)
+            mean = logarithms.sum(dim=-1, keepdim=True) / kept.sum(dim=-1, keepdim=True).clamp(min=1)
+            scores.append(torch.where(kept, logarithms - mean, 0.0).cpu())
+        found, other, wanted = scores
+        products = ((found - wanted) * wanted, (other - wanted) * wanted, wanted.square(), (other - wanted).square())
+        self.sums += torch.stack([one.sum() for one in products])
         self.rows += math.prod(exact.shape[:-1])
 
-    def scale(self, eps: float) -> tuple[float, float]:
+    def scale(self) -> tuple[float, float]:
         """Return the share by which our scores are larger, and the part of it that rounding explains."""
-        if not self.exact:
+        ours, theirs, exact, rest = self.sums.tolist()
+        if not exact:
             return 0.0, math.inf
         # Errors of one row go together, so a row counts once.
-        error = DEVIATIONS * math.sqrt(self.rest / self.exact / self.rows)
-        return self.ours / self.exact, SCALE * eps + 2 * abs(self.theirs / self.exact) + error
-
-
-def scores_of(weights: Tensor, kept: Tensor) -> Tensor:
-    """Return the scores behind the weights, less their mean in the row. The weights that are not kept are 0."""
-    logarithms = torch.where(kept, weights.double().clamp(min=LEAST / 10).log(), 0.0)
-    mean = logarithms.sum(dim=-1, keepdim=True) / kept.sum(dim=-1, keepdim=True).clamp(min=1)
-    return torch.where(kept, logarithms - mean, 0.0).cpu()
+        error = DEVIATIONS * math.sqrt(rest / exact / self.rows)
+        return ours / exact, SCALE * self.eps + 2 * abs(theirs / exact) + error
 
 
 # --- one layer, text by text -------------------------------------------------------------------------
@@ -141,97 +127,65 @@ class LayerAgreement:
     between the vectors after the layer, or of the output of its attention (`Agreement.vectors`); NaN where either side
     has one.
     agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
-    allowed: the differences that rounding explains. rounding: what half precision does; None in others.
+    weights_allowed, hidden_allowed: what rounding explains. rounding: what half precision does; None in others.
     """
 
     layer: int
-    weights: float
-    hidden: float
-    agreement: float
-    allowed: Tolerance
+    weights: float = math.nan
+    hidden: float = math.nan
+    agreement: float = 0.0
+    weights_allowed: float = 0.0
+    hidden_allowed: float = 0.0
     rounding: Rounding | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of `compare --json`."""
-        return {
-            "layer": self.layer,
-            "weights": finite(self.weights),
-            "hidden": finite(self.hidden),
-            "agreement": self.agreement,
-            "weights_allowed": self.allowed.weights,
-            "hidden_allowed": self.allowed.hidden,
-            "rounding": None if self.rounding is None else self.rounding.document(),
-        }
 
 
 class LayerTally:
     """Adds up the differences of one layer, text by text."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        self.eps = torch.finfo(dtype).eps
         self.weights: list[float] = []
         self.hidden: list[float] = []
         self.sizes: list[float] = []
         self.agreeing = self.rows = 0
-        self.errors: tuple[Errors, Errors, _Scores] | None = None  # of weights, vectors and scores
+        self.half = is_half(dtype)
+        self.errors, self.scores = (Errors(dtype), Errors(dtype)), ScoreErrors(dtype)  # of weights and vectors
 
-    def add(
-        self, ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], exact: tuple[Tensor, Tensor] | None = None
-    ) -> None:
-        """Take one text's weights `[head, query, key]` and vectors `[token, size]`."""
-        rows = rows_with_numbers(ours, theirs)
-        if not len(rows):
+    def add(self, *sides: tuple[Tensor, Tensor]) -> None:
+        """Take one text's weights `[head, query, key]` and vectors `[token, size]`: ours, theirs, in half exact ones.
+
+        Rows in which the other program alone gives NaN are left out.
+        """
+        bad = [weights.isnan().any(dim=-1).any(dim=0) | hidden.isnan().any(dim=-1) for weights, hidden in sides[:2]]
+        rows = (bad[0] | ~bad[1]).nonzero()[:, 0].tolist()
+        if not rows:
             return
-        every = (ours, theirs) if exact is None else (ours, theirs, exact)
-        weights, hidden = zip(*((weights[:, rows], hidden[rows]) for weights, hidden in every), strict=True)
+        weights, hidden = zip(*((weights[:, rows], hidden[rows]) for weights, hidden in sides), strict=True)
         hidden = tuple(one / sizes(hidden[-1]) for one in hidden)
         self.weights.append(difference(weights[0], weights[1]))
         self.hidden.append(difference(hidden[0], hidden[1]))
         self.sizes.append(weight_size(weights[1]))
         self.agreeing += same_strongest(weights[0], weights[1])
         self.rows += len(rows)
-        if exact is not None:
-            self.errors = self.errors or (Errors(self.eps), Errors(self.eps), _Scores())
-            of_weights, of_hidden, of_scores = self.errors
-            of_weights.add(*weights)
-            of_hidden.add(*hidden)
-            of_scores.add(*weights)
+        if self.half:
+            self.errors[0].add(*weights)
+            self.errors[1].add(*hidden)
+            self.scores.add(*weights)
 
-    def rounding(self) -> Rounding | None:
-        """Return the effect of half precision; None in other dtypes."""
-        if self.errors is None:
-            return None
-        weights, hidden, scores = self.errors
-        scale, allowed = scores.scale(self.eps)
-        return Rounding(
-            weights.ratio,
-            hidden.ratio,
-            RATIO * (1 + FEW / self.rows),
-            scale,
-            allowed,
-            LARGEST * weights.largest,
-            LARGEST * hidden.largest,
-        )
-
-    def layer_agreement(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
+    def agreement(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
         """Return the layer's differences; NaN where transformers gives numbers in no row at all."""
         if not self.rows:
-            return LayerAgreement(layer, math.nan, math.nan, 0.0, Tolerance(0.0, 0.0))
-        rounding = self.rounding()
-        if rounding is None:
-            allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in (max(self.sizes), 1.0)))
-        else:
-            allowed = Tolerance(rounding.weights_allowed, rounding.hidden_allowed)
+            return LayerAgreement(layer)
+        rounding = None
+        allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in (max(self.sizes), 1.0)))
+        if self.half:
+            of_weights, of_hidden = self.errors
+            chance = RATIO * (1 + FEW / self.rows)
+            rounding = Rounding(of_weights.ratio, of_hidden.ratio, chance, *self.scores.scale())
+            allowed = Tolerance(LARGEST * of_weights.largest, LARGEST * of_hidden.largest)
         agreement = self.agreeing / (self.rows * heads)
-        return LayerAgreement(layer, worst(self.weights), worst(self.hidden), agreement, allowed, rounding)
-
-
-def rows_with_numbers(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> list[int]:
-    """Return the rows to compare: all, except those in which the other program alone gives NaN."""
-    mine, other = (
-        weights.isnan().any(dim=-1).any(dim=0) | hidden.isnan().any(dim=-1) for weights, hidden in (ours, theirs)
-    )
-    return [int(row) for row in (mine | ~other).nonzero()[:, 0]]
+        return LayerAgreement(
+            layer, worst(self.weights), worst(self.hidden), agreement, allowed.weights, allowed.hidden, rounding
+        )
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
@@ -280,42 +234,57 @@ THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "t
 
 
 @dataclass(frozen=True)
+class Lost:
+    """Rows of real tokens that transformers gives NaN in.
+
+    layer: the first one that has such rows; rows: how many have NaN in that layer or a later one. in_float32: whether
+    transformers gives numbers there when it runs in float32.
+    """
+
+    mask: str
+    layer: int
+    rows: int
+    in_float32: bool = False
+
+    def __str__(self) -> str:
+        instead = "its float32 numbers were taken instead" if self.in_float32 else "nothing was proven there"
+        return (
+            f"transformers is at fault: from layer {self.layer} on it gives NaN in {self.rows} rows of real tokens "
+            f"(mask {self.mask}); {instead}"
+        )
+
+
+def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
+    """Merge them to one for each mask and each way of going on, with its first layer and all rows."""
+    found: dict[tuple[str, bool], Lost] = {}
+    for one in lost:
+        before = found.get((one.mask, one.in_float32), replace(one, rows=0))
+        found[one.mask, one.in_float32] = replace(one, layer=min(one.layer, before.layer), rows=one.rows + before.rows)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
 class Comparison:
     """One comparison of numbers (`attncli.features.compare.ways`), over the first tokens of the first texts.
 
     of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
     where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what
-    rounding explains.
+    rounding explains. same: True within the tolerance, which NaN never is, and without anything to compare with.
     """
 
-    name: str
+    way: str
     of: str
     difference: float | None
     allowed: float
+    same: bool
     note: str = ""
-
-    @property
-    def same(self) -> bool:
-        """True within the tolerance, which NaN never is, and without anything to compare with."""
-        return self.difference is None or self.difference <= self.allowed
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of `compare --json`. A difference that is no finite number is null."""
-        return {
-            "way": self.name,
-            "of": self.of,
-            "difference": finite(self.difference),
-            "allowed": self.allowed,
-            "same": self.same,
-            "note": self.note,
-        }
 
 
 @dataclass(frozen=True)
 class Agreement:
     """The result of `compare`.
 
-    tokens: all of them; queries: those whose rows were compared (see `rows_that_count`).
+    tokens: all of them; queries: those whose rows were compared (see `Peers.rows`).
     embeddings: as `hidden` of a layer, before the first; None where attention outputs are compared instead of hidden
     states: against torch, and in networks that transformers runs. embeddings_allowed: what rounding explains of it.
     ways: the other ways in which numbers are made; none against torch.
@@ -339,19 +308,23 @@ class Agreement:
         return not self.faults()
 
     @property
+    def vectors(self) -> str:
+        """Name what is compared besides the weights: hidden states, if those before the first layer are."""
+        return OUTPUTS if self.embeddings is None else HIDDEN
+
+    @property
     def tolerance(self) -> Tolerance:
         """The largest differences that are allowed in any layer."""
-        allowed = [layer.allowed for layer in self.layers]
-        return Tolerance(max(one.weights for one in allowed), max(one.hidden for one in allowed))
+        return Tolerance(*(max(getattr(one, f"{name}_allowed") for one in self.layers) for name in Tolerance._fields))
 
     def measured(self) -> list[tuple[str, float, float]]:
         """Return the name, largest difference and tolerance of all that was compared, in the order of computation."""
         found = [] if self.embeddings is None else [("the embeddings", self.embeddings, self.embeddings_allowed)]
         for layer in self.layers:
-            found.append((f"layer {layer.layer} weights", layer.weights, layer.allowed.weights))
-            found.append((f"layer {layer.layer} {self.vectors}", layer.hidden, layer.allowed.hidden))
+            found.append((f"layer {layer.layer} weights", layer.weights, layer.weights_allowed))
+            found.append((f"layer {layer.layer} {self.vectors}", layer.hidden, layer.hidden_allowed))
         return found + [
-            (f"{way.name} ({way.of})", way.difference, way.allowed) for way in self.ways if way.difference is not None
+            (f"{one.way} ({one.of})", one.difference, one.allowed) for one in self.ways if one.difference is not None
         ]
 
     def faults(self) -> list[str]:
@@ -374,42 +347,29 @@ class Agreement:
         return self.dtype == "float32" and all(most <= MAYBE_ROUNDING * allowed for _, most, allowed in self.measured())
 
     @property
-    def vectors(self) -> str:
-        """Name what is compared besides the weights: hidden states, if those before the first layer are."""
-        return OUTPUTS if self.embeddings is None else HIDDEN
-
-    @property
     def verdict(self) -> str:
         """One line. Only the first fault is described: in a network, the others follow from it."""
-        faults = self.faults()
-        lost = f"; {self.lost[0]}" if self.lost else ""
-        if not faults:
-            compared = sum(way.difference is not None for way in self.ways)
-            ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
-            return f"the same: {self.within}{ways}{lost}"
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return f"NOT the same: {faults[0]}{more}{lost}"
-
-    @property
-    def within(self) -> str:
-        """Say how close both programs are to each other, or to exact numbers."""
-        roundings = [layer.rounding for layer in self.layers if layer.rounding is not None]
-        if roundings:
+        faults, lost = self.faults(), f"; {self.lost[0]}" if self.lost else ""
+        if faults:
+            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+            return f"NOT the same: {faults[0]}{more}{lost}"
+        within = f"weights within {short(self.tolerance.weights)}, {self.vectors} within {short(self.tolerance.hidden)}"
+        if roundings := self._roundings:
             weights, hidden = (max(getattr(one, name) for one in roundings) for name in ("weights", "hidden"))
-            return (
+            within = (
                 f"errors of weights are at most {weights:.2f} times {THEIR_OWN[self.against]}, "
                 f"of {self.vectors} {hidden:.2f} times (allowed: {max(one.allowed for one in roundings):.1f})"
             )
-        weights, hidden = self.tolerance
-        return f"weights within {short(weights)}, {self.vectors} within {short(hidden)}"
+        compared = sum(way.difference is not None for way in self.ways)
+        ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
+        return f"the same: {within}{ways}{lost}"
 
     @property
     def unseen(self) -> str | None:
         """The mistakes that half precision hides, in one line; None in others."""
-        scales = [layer.rounding.scale_allowed for layer in self.layers if layer.rounding is not None]
-        if not scales:
+        if not self._roundings:
             return None
-        least = min(scales)
+        least = min(one.scale_allowed for one in self._roundings)
         change = f"shows from {least:.1%} on" if math.isfinite(least) else "does not show on this text"
         compared = any(way.difference is not None for way in self.ways)
         ways = "; other ways show gross mistakes only" if compared else ""
@@ -418,40 +378,20 @@ class Agreement:
             "--dtype float32 finds smaller ones."
         )
 
+    @property
+    def _roundings(self) -> list[Rounding]:
+        return [layer.rounding for layer in self.layers if layer.rounding is not None]
+
     def document(self) -> dict[str, Any]:
         """Return the document of `compare --json`, without the model. A difference that is no finite number is null."""
-        return {
-            "against": self.against,
-            "dtype": self.dtype,
-            "mask": self.mask,
-            "texts": self.texts,
-            "tokens": self.tokens,
-            "queries": self.queries,
-            "tolerance": self.tolerance._asdict(),
-            "vectors": self.vectors,
-            "embeddings": finite(self.embeddings),
-            "embeddings_allowed": self.embeddings_allowed,
-            "layers": [layer.document() for layer in self.layers],
-            "ways": [way.document() for way in self.ways],
-            "lost": [one._asdict() for one in self.lost],
-            "same": self.same,
-        }
+        more = {"tolerance": self.tolerance._asdict(), "vectors": self.vectors, "same": self.same}
+        return _as_json(self) | more
 
 
-def precision_of(model: Engine, reference: Reference | None, lost: Iterable[Lost] = ()) -> torch.dtype:
-    """Return the model's dtype; float32 where transformers computes some of it in that, or was run in it."""
-    single = reference is not None and (not reference.exact or any(one.in_float32 for one in lost))
-    return torch.float32 if model.dtype == torch.float64 and single else model.dtype
-
-
-def rows_that_count(tokens: Tokens, dtype: torch.dtype, reference: Reference | None) -> list[int]:
-    """Return the tokens whose rows of weights and whose vectors are compared: all, with one exception.
-
-    Training never shaped the rows of [PAD] itself, so rounding there can grow from layer to layer. In minilm,
-    transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD], past the tolerance, and
-    about 5e-6 at other tokens. So these rows count in float64, where there is room for it and where transformers has
-    them, and against torch, layer by layer.
-    """
-    if reference is None or (dtype == torch.float64 and reference.has_padding_rows):
-        return list(range(len(tokens)))
-    return tokens.real
+def _as_json(value: Any) -> Any:
+    """Return results and their fields as JSON data."""
+    if is_dataclass(value):
+        return {one.name: _as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    return finite(value) if isinstance(value, float) else value

@@ -67,10 +67,11 @@ class Eager(Reference):
         self.model = model
         self.network = model.network if network is None else network
         self.copied = network is not None
+        self.by_hand = model.places.by_hand is not None
         self.device = model.device
         self.dtype = self.network.dtype
         self.layers = model.select_layers("all")
-        names, places = {id(module): name for name, module in model.network.named_modules()}, model.tapped
+        names, places = {id(module): name for name, module in model.network.named_modules()}, model.places
         own = {one: layers for one, (part, layers) in places.layers.items() if part == model.part}
         self.names = [names[one] for one in own]
         self.projections: dict[int, str] | None = None
@@ -130,7 +131,7 @@ class Eager(Reference):
         try:
             yield
         finally:
-            if not self.copied:
+            if not self.copied and not self.by_hand:
                 set_attention(self.network, NAME)
 
     def joining(self, tokens: Tokens) -> dict[int, str]:
@@ -176,7 +177,8 @@ class Eager(Reference):
         kept: list[Tensor] = []
 
         def keep(module: nn.Module, inputs: Any, output: Any) -> None:
-            kept.append((output[0] if isinstance(output, tuple) else output)[0])
+            vectors = output[0] if isinstance(output, tuple | list) else output
+            kept.append(vectors[:, 0] if self.model.places.tokens_first else vectors[0])
 
         with self.hooked(names, lambda module: module.register_forward_hook(keep)):
             yield kept
@@ -199,6 +201,8 @@ class Eager(Reference):
 
         seen: gets the masks that they are given otherwise. Raises NothingToCompare where they take none.
         """
+        if self.by_hand:
+            raise NothingToCompare("its own code applies masks, so no other can be put there")
         calls = count()
 
         def put(module: nn.Module, args: Any, kwargs: Any) -> Any:

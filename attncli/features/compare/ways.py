@@ -9,6 +9,7 @@ the other ways by the same functions (`tests/ways.py`).
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,8 +19,8 @@ from torch import Tensor
 from attncli.attention import MASKS
 from attncli.base.arrays import as_numpy
 from attncli.base.errors import RequestError, no_notices
-from attncli.checks.passes import is_half
-from attncli.features.compare.agreement import Comparison, vector_difference, worst
+from attncli.base.progress import Progress
+from attncli.features.compare.agreement import Agreement, Comparison, is_half, merge_lost, vector_difference, worst
 from attncli.features.compare.beside import NothingToCompare, OwnPeers, Peers
 from attncli.features.compare.eager import EagerPeers
 from attncli.models.block import Tap
@@ -63,9 +64,17 @@ def go_every_way(peers: P, ways: Mapping[str, Way[P]], done: Callable[[], None] 
             except RequestError as error:
                 difference, note = math.nan, str(error)
         allowed = 0.0 if way.exact else peers.allowed(way.times, way.single)
-        found.append(Comparison(name, way.of, difference, allowed, note))
+        same = difference is None or difference <= allowed
+        found.append(Comparison(name, way.of, difference, allowed, same, note))
         done()
     return found
+
+
+def add_ways(found: Agreement, peers: P, ways: Mapping[str, Way[P]], progress: Progress) -> Agreement:
+    """Return the agreement with what all of the ways find."""
+    with progress(len(ways), "ways") as advance:
+        every = tuple(go_every_way(peers, ways, advance))
+    return replace(found, ways=every, lost=merge_lost([*found.lost, *peers.lost]))
 
 
 # --- in every network -----------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from attncli.record.display import model_name, record_size
 from attncli.record.record import READ
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
 from attncli.report.parts import signed, three_digits
-from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -186,7 +185,7 @@ def _two_names(option: str, names: str | None) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ChangedCell:
     """One weight in both records; layer and head are numbers, query and key positions of tokens."""
 
     layer: int
@@ -202,7 +201,7 @@ class Cell:
         return self.second - self.first
 
 
-def largest_cells(found: Difference, count: int) -> list[Cell]:
+def largest_cells(found: Difference, count: int) -> list[ChangedCell]:
     """Return the cells that differ most, largest first, of the queries that count; equal cells are left out."""
     first, second = found.first.weights, found.second.weights
     change = np.abs(second - first)
@@ -210,7 +209,7 @@ def largest_cells(found: Difference, count: int) -> list[Cell]:
         of_layer[:, ~counted_in_either(found.first, found.second, layer)] = 0
     order = np.argsort(-change, axis=None, kind="stable")[:count]
     return [
-        Cell(
+        ChangedCell(
             found.first.layers[layer],
             found.first.heads[head],
             int(query),
@@ -223,7 +222,7 @@ def largest_cells(found: Difference, count: int) -> list[Cell]:
     ]
 
 
-def _document(found: Difference, cells: Sequence[Cell]) -> dict[str, Any]:
+def _document(found: Difference, cells: Sequence[ChangedCell]) -> dict[str, Any]:
     """Return the document of --json: both sides, every head, and the cells that differ most."""
     return {
         "first": _side(found.first),
@@ -311,12 +310,10 @@ def _name_difference(found: Difference) -> tuple[str, str]:
 
 def _token_pairs(found: Difference) -> tuple[list[str], list[str]]:
     """Return the queries and the keys: "cat", or "cat / dog" where the two have different tokens in one position."""
-    return _paired(found.first.tokens, found.second.tokens), _paired(found.first.keys, found.second.keys)
-
-
-def _paired(first: Tokens, second: Tokens) -> list[str]:
-    both = zip(map(visible, first.shown), map(visible, second.shown), strict=True)
-    return [one if one == other else f"{one} / {other}" for one, other in both]
+    sides = (found.first.tokens, found.second.tokens), (found.first.keys, found.second.keys)
+    both = [zip(map(visible, one.shown), map(visible, other.shown), strict=True) for one, other in sides]
+    queries, keys = ([one if one == other else f"{one} / {other}" for one, other in pairs] for pairs in both)
+    return queries, keys
 
 
 # --- the two beside each other --------------------------------------------------------------------------
@@ -329,7 +326,7 @@ class _Both(Part):
     """The two: a line each in the terminal; maps A, B and B - A side by side in a picture and on a page."""
 
     found: Difference
-    cells: Sequence[Cell]
+    cells: Sequence[ChangedCell]
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
         from attncli.report.terminal import title

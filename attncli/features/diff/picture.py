@@ -33,7 +33,7 @@ from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 from attncli.report.parts import in_cell
 
 if TYPE_CHECKING:
-    from attncli.features.diff import Cell
+    from attncli.features.diff import ChangedCell
 
 SHOWN = 3  # heads whose maps are drawn
 MOVED = ScalarMappable(Normalize(0, 1), COLOURS)
@@ -62,7 +62,7 @@ class Picture:
     def __init__(
         self,
         found: Difference,
-        cells: "Sequence[Cell]",
+        cells: "Sequence[ChangedCell]",
         title: Sequence[str],
         queries: Sequence[str],
         keys: Sequence[str],
@@ -190,7 +190,7 @@ class Picture:
         caption: str,
         matrix: Floats,
         colours: ScalarMappable,
-        framed: "Sequence[Cell]",
+        framed: "Sequence[ChangedCell]",
     ) -> None:
         """Draw one map with its caption and a frame, and frames around the cells that differ most."""
         x, y = self.corner(*place)

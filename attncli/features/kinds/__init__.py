@@ -4,18 +4,17 @@
 on needles, and asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 from warnings import warn
 
 import numpy as np
 
-from attncli.analysis.kinds import FEWEST, KINDS, Judged, Measure, exclude_labelled, keep_kinds, labels_of
-from attncli.base.arrays import Doubles
-from attncli.base.errors import Notice, RequestError, no_notices
+from attncli.analysis.kinds import KINDS, Judged, keep_kinds, labels_of
+from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
@@ -32,20 +31,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from attncli.corpus.running import Where
-    from attncli.corpus.statistics import Statistics
-    from attncli.features.kinds.measuring import Draws, Matter, Mentions, Needle
-    from attncli.models.devices import InTorch
-    from attncli.models.engine import Engine
     from attncli.record import ModelInfo
     from attncli.report.canvas import Canvas
     from attncli.report.paper import Paper
 
-T = TypeVar("T")
-SEED = 0  # of random tokens, shuffled matrices and random heads
-ON_RANDOM = (
-    "self", "previous", "next", "offset", "sink", "duplicate", "induction", "feeds induction", "content",
-)  # kinds that random tokens show  # fmt: skip
 NONE = "none"
 NUMBERS = ("score", "null", "low", "high", "floor")  # of a head, by kind
 
@@ -95,23 +84,20 @@ class Kinds(CorpusFeature):
             raise RequestError("--treebank is read twice: name a file instead of -")
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype).open()
-        from attncli.corpus.files import TREEBANKS
         from attncli.corpus.reducer import corpus_statistics, count_files
-        from attncli.corpus.running import Corpus
         from attncli.corpus.texts import TextFormat
         from attncli.corpus.treebank import TreebankFormat
         from attncli.corpus.usual import lines
-        from attncli.features.kinds import kept
+        from attncli.features.kinds import kept, measuring
 
         reading = TextFormat(
             field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
         )
         path = None
         if self.state is None and not self.skip_bad:  # a folder of sums is filled, and skipped texts are named
-            inputs = Corpus(self.files, reading).inputs if self.files else []
-            trees = Corpus([self.treebank], TreebankFormat(), TREEBANKS).inputs if self.treebank else []
-            asked = {**asdict(reading), "texts": len(inputs)}
-            path = kept.kept_at(opened, [*inputs, *trees], asked)
+            inputs = reading.inputs(self.files) if self.files else []
+            trees = TreebankFormat().inputs([self.treebank]) if self.treebank else []
+            path = kept.kept_at(opened, [*inputs, *trees], {**asdict(reading), "texts": len(inputs)})
         day = date.today().isoformat()
         earlier = None if path is None else kept.read(path, opened)
         if path is not None and earlier is not None:
@@ -123,7 +109,7 @@ class Kinds(CorpusFeature):
             else:
                 with corpora.show_counts(progress) as show:
                     statistics = count_files(opened, self.files, reading, where=where, show=show)
-            found = measure_kinds(opened, statistics, progress, self.treebank, where)
+            found = measuring.measure_kinds(opened, statistics, progress, self.treebank, where)
             if path is not None and not found.partial:
                 kept.keep(path, found, day)
         if not found.partial:
@@ -134,7 +120,21 @@ class Kinds(CorpusFeature):
 kinds = as_function(Kinds)
 
 
-# --- what is computed -----------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Matter:
+    """The effect of silencing the heads of a kind on an output, and that of each of several sets of other heads.
+
+    output: in words, with its unit. heads: how many are silenced, the clearest ones: no more than there are others.
+    random: empty where there are no others.
+    """
+
+    output: str
+    heads: int
+    effect: float
+    random: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -149,233 +149,50 @@ class Found:
     tokens: int
     partial: bool
     kinds: Sequence[Judged]
-    matter: "Mapping[str, Matter]"
+    matter: Mapping[str, Matter]
     others: Sequence[str] = ()
     about_treebank: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
-        labels, model = labels_of(self.kinds), self.model
+        labels, kinds = labels_of(self.kinds), []
+        for one in self.kinds:
+            entry: dict[str, Any] = {"kind": one.kind.name, "about": one.kind.about, "null": one.kind.null}
+            if one.why_not:
+                entry["why_not"] = one.why_not
+            else:
+                entry["heads"] = [list(head) for head in one.heads]
+                entry["measures"] = [{"on": measure.name, "least": measure.least} for measure in one.measures]
+            if one.kind.name in self.matter:
+                entry["silenced"] = asdict(self.matter[one.kind.name])
+            kinds.append(entry)
+
+        def by_kind(name: str, head: tuple[int, int]) -> dict[str, float]:
+            """Return a number of a head by the kinds that it is measured for."""
+            arrays = {one.kind.name: getattr(one.measures[0], name) for one in self.kinds if one.measures}
+            numbers = {kind: float(array[head]) for kind, array in arrays.items() if array is not None}
+            return {kind: number for kind, number in numbers.items() if np.isfinite(number)}
+
         return {
-            "model": model.document(),
+            "model": self.model.document(),
             "texts": self.texts,
             "tokens": self.tokens,
             "partial": self.partial,
-            "kinds": [self._kind_entry(one) for one in self.kinds],
+            "kinds": kinds,
             "heads": [
                 {
-                    "layer": layer,
-                    "head": head,
-                    "labels": ",".join(labels.get((layer, head), [])),
-                    **{name: _by_kind(self.kinds, name, layer, head) for name in NUMBERS},
+                    "layer": head[0],
+                    "head": head[1],
+                    "labels": ",".join(labels.get(head, [])),
+                    **{name: by_kind(name, head) for name in NUMBERS},
                     "beside": {
-                        name: float(numbers[layer, head]) for one in self.kinds for name, numbers in one.beside.items()
+                        name: float(numbers[head]) for one in self.kinds for name, numbers in one.beside.items()
                     },
-                    "relation": next((one.details[layer, head] for one in self.kinds if one.details), None),
+                    "relation": next((one.details[head] for one in self.kinds if one.details), None),
                 }
-                for layer in range(model.layers)
-                for head in range(model.heads)
+                for head in np.ndindex(self.model.layers, self.model.heads)
             ],
         }
-
-    def _kind_entry(self, judged: Judged) -> dict[str, Any]:
-        entry: dict[str, Any] = {"kind": judged.kind.name, "about": judged.kind.about, "null": judged.kind.null}
-        if judged.why_not:
-            return entry | {"why_not": judged.why_not}
-        entry["heads"] = [list(head) for head in judged.heads]
-        entry["measures"] = [{"on": one.name, "least": one.least} for one in judged.measures]
-        if judged.kind.name in self.matter:
-            entry["silenced"] = asdict(self.matter[judged.kind.name])
-        return entry
-
-
-def _by_kind(kinds: Sequence[Judged], name: str, layer: int, head: int) -> dict[str, float]:
-    """Return a number of a head by the kinds that it is measured for."""
-    arrays = {one.kind.name: getattr(one.measures[0], name) for one in kinds if one.measures}
-    numbers = {kind: float(array[layer, head]) for kind, array in arrays.items() if array is not None}
-    return {kind: number for kind, number in numbers.items() if np.isfinite(number)}
-
-
-def measure_kinds(
-    opened: "Engine",
-    statistics: "Statistics",
-    progress: Progress = silent,
-    treebank: str | None = None,
-    where: "Where | None" = None,
-) -> Found:
-    """Measure all kinds that the model can have.
-
-    statistics: over texts, as `stats` counts them. treebank: for syntactic heads. where: its sentences are counted.
-    An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
-    """
-    from attncli.corpus.running import Where
-    from attncli.features.kinds.measuring import (
-        Draws,
-        feeding,
-        mentions,
-        needles,
-        retrieval,
-        shuffle_matrices,
-        syntactic,
-    )
-    from attncli.features.probe.counting import probe_treebank
-    from attncli.models.devices import InTorch
-    from attncli.models.engine import require_tapped
-    from attncli.models.generation import next_output
-
-    model = require_tapped(opened, opened.to_itself(None))
-    assert isinstance(model, InTorch)
-    own = None
-    if treebank is not None:  # first: a file that can't be read ends the work at once
-        with corpora.show_counts(progress, "sentences", "words") as show:
-            own = probe_treebank(model, [treebank], where=where or Where(), show=show)
-    why_not: dict[str, str] = {}
-
-    def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
-        """Return what `make` returns; None, and a reason for these kinds, where the model can't be measured."""
-        try:
-            return make()
-        except RequestError as error:
-            why_not.update(dict.fromkeys(names, str(error)))
-            return None
-
-    draws = attempt(ON_RANDOM, lambda: Draws.of(model, SEED))
-    writing = ["induction", "feeds induction", "retrieval"]
-    attempt(writing, lambda: next_output(model))
-    if statistics.texts < FEWEST:
-        few = f"there are {statistics.texts} texts, and {FEWEST} are needed"
-        why_not.update(dict.fromkeys(("self", "previous", "next", "sink", "separator", "punctuation"), few))
-    if model.usual_mask(None) == "causal":
-        why_not["next"] = "a decoder sees no token after"
-    if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
-        why_not.setdefault("separator", "the tokenizer adds no token after the first")
-    sentences = attempt(["coreference"], lambda: mentions(model)) or []
-    measures, beside = _measured(model, statistics, draws, sentences, why_not, progress)
-    if "same word" not in measures:
-        why_not["same word"] = "too few of the sample texts have a word twice"
-    if "sink elsewhere" not in measures:
-        why_not["sink elsewhere"] = "half of the tokens may not attend to any token after the first"
-    shuffled = shuffle_matrices(model, SEED)
-    _add_floors(shuffled, measures, draws, sentences, progress)
-    details: dict[tuple[int, int], str] = {}
-    if own is None or treebank is None:
-        why_not["syntactic"] = "no treebank was given (--treebank FILE)"
-    else:
-        with no_notices():  # in this process: kept sums and workers know the model only as it is in its file
-            floor = probe_treebank(shuffled, [treebank])
-        syntax = attempt(["syntactic"], lambda: syntactic(own.treebank.tally, floor.treebank.tally))
-        if syntax is not None:
-            measures["syntactic"], details = [syntax[0]], syntax[1]
-    found = None
-    if "retrieval" not in why_not:
-        with progress(8, "needles") as advance:
-            found = attempt(["retrieval"], lambda: needles(model, advance))
-        if found:
-            measures["retrieval"] = [retrieval(model, found)]
-
-    def judge(name: str) -> Judged:
-        if name in why_not:
-            return Judged(KINDS[name], why_not=why_not[name])
-        of_heads = details if name == "syntactic" else {}
-        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}), details=of_heads)
-
-    if draws is not None and "feeds induction" not in why_not:
-        previous, induction = (judge(name).heads for name in ("previous", "induction"))
-        before = [one for one in previous if induction and one[0] < max(induction)[0]]
-        if before:
-            with progress(len(before), "previous heads") as advance:
-                measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
-        else:
-            why_not["feeds induction"] = "no head with the label previous stands before an induction head"
-    judged = exclude_labelled(list(map(judge, KINDS)))
-    others = [part for part in opened.parts if part != opened.kind(None)]
-    about_treebank = []
-    if own:
-        tally = own.treebank.tally
-        skipped = f"{own.treebank.path}: {tally.sentences} of {tally.sentence_total} sentences are read"
-        about_treebank = [*([skipped] if tally.skipped else []), *own.treebank.sentences]
-    matter = _matter(model, judged, draws, found or [], progress)
-    texts = statistics.model, statistics.texts, statistics.tokens, statistics.partial
-    return Found(*texts, judged, matter, others, about_treebank)
-
-
-def _measured(
-    model: "InTorch",
-    statistics: "Statistics",
-    draws: "Draws | None",
-    sentences: "Sequence[Mentions]",
-    why_not: Mapping[str, str],
-    progress: Progress,
-) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
-    """Return the measures by the names of kinds, and other numbers of every head likewise."""
-    from attncli.corpus.usual import lines
-    from attncli.features.kinds.measuring import copying, coreference, on_random_tokens, on_samples, on_texts
-
-    with progress(len(lines()), "texts") as advance:
-        on_some, beside = on_samples(model, SEED, advance)
-    of_texts = on_texts(statistics) if statistics.texts >= FEWEST else {}
-    measures = {name: [one] for name, one in (of_texts | on_some).items()}
-    if draws is not None:
-        with progress(len(draws.repeated), "random tokens") as advance:
-            for name, one in on_random_tokens(model, draws, advance).items():
-                measures.setdefault(name, []).append(one)
-        if "induction" not in why_not:
-            with progress(len(draws.repeated), "copying") as advance:
-                measures["induction"].append(copying(model, draws, advance))
-            natural = [draws.prefix(one.weights) for one in model.attend_tokens(draws.natural)]
-            copies = measures["induction"][1].score
-            beside["induction"] = {"copying": copies, "natural repeats": np.mean(natural, axis=0)}
-    if sentences:
-        with progress(len(sentences), "mentions") as advance:
-            measures["coreference"] = [coreference(model, sentences, advance)]
-    return measures, beside
-
-
-def _add_floors(
-    shuffled: "InTorch",
-    measures: dict[str, list[Measure]],
-    draws: "Draws | None",
-    sentences: "Sequence[Mentions]",
-    progress: Progress,
-) -> None:
-    """Add the scores of the same network with shuffled matrices."""
-    from attncli.corpus.reducer import corpus_statistics
-    from attncli.corpus.usual import lines
-
-    with no_notices():  # they were given for the model itself
-        only_maps = {"induction": ""}  # copying has a null of its own
-        statistics = corpus_statistics(shuffled, lines())
-        found, _ = _measured(shuffled, statistics, draws, sentences, only_maps, progress)
-    for name, own in measures.items():
-        floors = {one.name: one for one in found.get(name, [])}
-        measures[name] = [one.beside(floors[one.name]) if one.name in floors else one for one in own]
-    if draws is not None:
-        [content] = measures["content"]
-        assert content.floor is not None
-        measures["content"] = [replace(content, null=content.floor)]
-
-
-def _matter(
-    model: "InTorch",
-    judged: Sequence[Judged],
-    draws: "Draws | None",
-    found: "Sequence[Needle]",
-    progress: Progress,
-) -> "dict[str, Matter]":
-    """Measure what silencing the heads of each kind does, compared with random heads."""
-    from attncli.features.kinds.measuring import RANDOM, matters, outputs_for
-
-    there = [one for one in judged if one.heads and one.kind.name != "content"]
-    outputs = outputs_for(model, draws, found)
-    before: dict[str, float] = {}
-    made = {}
-    with progress(len(there) * (1 + RANDOM), "silenced heads") as advance:
-        for one in there:
-            about, measure = outputs.get(one.kind.name, outputs[""])
-            if about not in before:
-                before[about] = measure(model)
-            made[one.kind.name] = matters(model, one, (about, measure), before[about], SEED, advance)
-    return made
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -434,7 +251,7 @@ def _report(found: Found, top: int) -> Report:
     )
 
 
-def _row(judged: Judged, matter: "Matter | None", top: int) -> list[str]:
+def _row(judged: Judged, matter: Matter | None, top: int) -> list[str]:
     """Return the row of a kind: its clearest head, and the effects of silencing its heads."""
     measure, heads = judged.measures[0], judged.heads
     clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
@@ -486,7 +303,7 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
     return found
 
 
-def _about_silencing(kinds: Sequence[Judged], matter: "Mapping[str, Matter]") -> list[str]:
+def _about_silencing(kinds: Sequence[Judged], matter: Mapping[str, Matter]) -> list[str]:
     """Return which output the effects of silencing are about, and of which kinds not all heads are silenced."""
     outputs: dict[str, list[str]] = {}
     for one in kinds:
@@ -573,7 +390,7 @@ heads.null | {float} | shares | by kind: the score that chance gives
 heads.low | {float} | shares | by kind: the lower end of the interval
 heads.high | {float} | shares | by kind: the upper end
 heads.floor | {float} | shares | by kind: the largest score of a head with shuffled matrices; missing if there is none
-heads.beside | {float} | shares, ratios | copying, natural repeats, and first value and later value: the length of the
+heads.beside | {float} | shares, ratios | copying, and first value and later value: the length of the
     transformed value of the first token, and of the later token with most weight, divided by that of the others
 heads.relation | str or null | | the relation and direction of its syntactic score; null without a treebank
 

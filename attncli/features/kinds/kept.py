@@ -16,11 +16,10 @@ from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
 from attncli.corpus.files import Input, content_digest
-from attncli.features.kinds.measuring import Matter
+from attncli.features.kinds import Found, Matter
 from attncli.models.checkpoint_files import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from attncli.features.kinds import Found
     from attncli.models.engine import Engine
 
 FORMAT = 1  # of a file
@@ -49,7 +48,7 @@ def kept_at(model: "Engine", inputs: Iterable[Input], options: Mapping[str, Any]
     return cache_directory() / "kinds" / "measured" / f"{name}.json"
 
 
-def keep(path: Path, found: "Found", day: str) -> None:
+def keep(path: Path, found: Found, day: str) -> None:
     """Keep what was measured on a day."""
     content = {
         "day": day,
@@ -63,9 +62,8 @@ def keep(path: Path, found: "Found", day: str) -> None:
     keep_newest(path, lambda temporary: temporary.write_text(json.dumps(content), encoding="utf-8"))
 
 
-def read(path: Path, model: "Engine") -> "tuple[Found, str] | None":
+def read(path: Path, model: "Engine") -> tuple[Found, str] | None:
     """Return what was measured, and on which day; None if nothing is kept, or the file is garbled."""
-    from attncli.features.kinds import Found
 
     info = model.info_of(model.to_itself(None))
     shape = info.layers, info.heads

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,11 +26,13 @@ from attncli.analysis.kinds import (
     FEWEST,
     FINDS,
     IDLE,
+    KINDS,
     MOVES,
     RETRIEVES,
     SHARE,
     Judged,
     Measure,
+    exclude_labelled,
     mean_at,
     moved,
     offset_samples,
@@ -39,13 +41,19 @@ from attncli.analysis.kinds import (
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Array, Doubles, Ints
 from attncli.base.errors import RequestError, no_notices
+from attncli.base.progress import Progress, silent
+from attncli.corpus.reducer import corpus_statistics
+from attncli.corpus.running import Where
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.treebank import Sentence, words_of
 from attncli.corpus.usual import lines
+from attncli.features.corpora import show_counts
+from attncli.features.kinds import Found, Matter
+from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import DIRECTIONS, FEWEST_WORDS, Tally, word_maps
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
-from attncli.models.engine import Engine
+from attncli.models.engine import Engine, require_tapped
 from attncli.models.generation import Manner, next_output, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.taps import transformed_lengths
@@ -59,6 +67,7 @@ from attncli.text.tokens import Tokens, unknown_name
 DRAWS, HALF = 12, 20  # sequences of random tokens, and the tokens of each that are repeated
 LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that give all distances room
 _Advance = Callable[[], None]
+T = TypeVar("T")
 _Head = tuple[int, int]  # (layer, head)
 
 # --- random tokens --------------------------------------------------------------------------------------
@@ -68,13 +77,12 @@ _Head = tuple[int, int]  # (layer, head)
 class Draws:
     """Sequences of random tokens: the same half twice (`repeated`), and this half followed by another (`other`).
 
-    natural: parts of a sample text, each twice. first: the place of the first random token, after those that the
-    tokenizer adds. half: the number of tokens in a half.
+    first: the place of the first random token, after those that the tokenizer adds. half: the number of tokens in a
+    half.
     """
 
     repeated: Sequence[Tokens]
     other: Sequence[Tokens]
-    natural: Sequence[Tokens]
     first: int
     half: int
 
@@ -97,13 +105,7 @@ class Draws:
 
         draw = np.random.default_rng(seed)
         drawn = [draw.choice(ordinary, 2 * half, replace=False).tolist() for _ in range(DRAWS)]
-        written = tokenizer.cut(find_sample("paragraph.txt").text)
-        ids = [written.ids[place] for place in between(written)]
-        parts = [ids[start : start + half] for start in range(0, len(ids) - half, half)][:DRAWS]
-        return cls(
-            [made(one[:half] * 2) for one in drawn], list(map(made, drawn)), [made(one * 2) for one in parts],
-            len(head), half,
-        )  # fmt: skip
+        return cls([made(one[:half] * 2) for one in drawn], list(map(made, drawn)), len(head), half)
 
     @property
     def every(self) -> range:
@@ -305,7 +307,7 @@ def constant_parts(model: InTorch) -> Iterator[None]:
         parts: list[nn.Module] = [model.network.layer(number).feed_forward for number in range(model.layers)]
     else:
         assert isinstance(model, TransformersModel)
-        after_heads = set(map(id, model.tapped.projections.values()))
+        after_heads = set(map(id, model.places.projections.values()))
         modules: Iterator[nn.Module] = model.network.modules()
         with_matrix = (one for one in modules if any(part.dim() > 1 for part in one.parameters(recurse=False)))
         parts = [one for one in with_matrix if id(one) not in after_heads]
@@ -586,33 +588,22 @@ def feeding(
 _Measurement = Callable[[Engine], float]
 
 
-@dataclass(frozen=True)
-class Matter:
-    """The effect of silencing the heads of a kind on an output, and that of each of several sets of other heads.
-
-    output: in words, with its unit. heads: how many are silenced, the clearest ones: no more than there are others.
-    random: empty where there are no others.
-    """
-
-    output: str
-    heads: int
-    effect: float
-    random: Sequence[float]
-
-
 def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, _Measurement]]:
     """Return the output that each kind is about, by its name, in words and as a function; "" is any other kind."""
     texts = sample_tokens(model)[:ASKED]
     try:
         next_output(model)
     except RequestError:  # it writes nothing
-        before = _last(model, texts)
-        return {
-            "": (
-                "distance that the last vectors move, as a share of their lengths",
-                lambda one: _moved(before, _last(one, texts)),
-            )
-        }
+        with torch.inference_mode():
+            before = [x.double() for x in model.last_hidden(texts)]
+
+        def distance(one: Engine) -> float:
+            """Return the mean over tokens of ‖x' - x‖ / ‖x‖."""
+            with torch.inference_mode():
+                pairs = zip(before, one.last_hidden(texts), strict=True)
+                return float(torch.cat([(new - x).norm(dim=-1) / x.norm(dim=-1) for x, new in pairs]).mean())
+
+        return {"": ("distance that the last vectors move, as a share of their lengths", distance)}
     made: dict[str, tuple[str, _Measurement]] = {
         "": ("loss on texts, in nats", lambda one: _loss(one, [(text, range(1, len(text))) for text in texts]))
     }
@@ -641,39 +632,6 @@ def _loss(model: Engine, texts: Sequence[tuple[Tokens, Sequence[int]]]) -> float
             -one.double().log_softmax(dim=-1).gather(1, ids[:, None]) for one, ids in zip(logits, wanted, strict=True)
         ]
         return float(torch.cat(losses).mean())
-
-
-def _last(model: Engine, texts: Sequence[Tokens]) -> list[torch.Tensor]:
-    with torch.inference_mode():
-        return [one.double() for one in model.last_hidden(texts)]
-
-
-def _moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> float:
-    """Return the mean over tokens of ‖x' - x‖ / ‖x‖."""
-    pairs = zip(before, after, strict=True)
-    return float(torch.cat([(new - old).norm(dim=-1) / old.norm(dim=-1) for old, new in pairs]).mean())
-
-
-def matters(
-    model: InTorch, judged: Judged, output: tuple[str, _Measurement], before: float, seed: int, advance: _Advance
-) -> Matter:
-    """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change.
-
-    Where there are fewer others, all of these are silenced, and as many of the clearest heads of the kind.
-    """
-    name, measure = output
-
-    def effect(some: Sequence[_Head]) -> float:
-        advance()
-        return measure(model.silencing([*model.silenced_heads, *some])) - before
-
-    others = [one for one in itertools.product(range(model.layers), range(model.heads)) if one not in judged.heads]
-    heads = judged.heads[: len(others) or None]
-    draw = np.random.default_rng(seed)
-    count = min(RANDOM, math.comb(len(others), len(heads)))  # of others: 0 where there are none
-    sets = [draw.permutation(len(others))[: len(heads)] for _ in range(count)]
-    random = [effect([others[place] for place in some]) for some in sets]
-    return Matter(name, len(heads), effect(heads), random)
 
 
 # --- the same network with shuffled matrices ------------------------------------------------------------
@@ -712,3 +670,182 @@ def shuffle_matrices(model: InTorch, seed: int) -> InTorch:
     for name, parameter in network.named_parameters():
         parameter.copy_(shuffle_entries(parameter, name, seed))
     return TransformersModel(model.place, model.sha256, network, model.theirs).of_part(model.part)
+
+
+# --- all kinds ------------------------------------------------------------------------------------------
+
+SEED = 0  # of random tokens, shuffled matrices and random heads
+ON_RANDOM = (
+    "self", "previous", "next", "offset", "sink", "duplicate", "induction", "feeds induction", "content",
+)  # kinds that random tokens show  # fmt: skip
+ON_TEXTS = ("self", "previous", "next", "sink", "separator", "punctuation")
+
+
+def measure_kinds(
+    opened: Engine,
+    statistics: Statistics,
+    progress: Progress = silent,
+    treebank: str | None = None,
+    where: Where = Where(),
+) -> Found:
+    """Measure all kinds that the model can have.
+
+    statistics: over texts, as `stats` counts them. treebank: for syntactic heads. where: its sentences are counted.
+    An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
+    """
+    model = require_tapped(opened, opened.to_itself(None))
+    assert isinstance(model, InTorch)
+    own = None
+    if treebank is not None:  # first: a file that can't be read ends the work at once
+        with show_counts(progress, "sentences", "words") as show:
+            own = probe_treebank(model, [treebank], where=where, show=show).treebank
+    why_not: dict[str, str] = {}
+
+    def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
+        """Return what `make` returns; None, and a reason for these kinds, where the model can't be measured."""
+        try:
+            return make()
+        except RequestError as error:
+            why_not.update(dict.fromkeys(names, str(error)))
+            return None
+
+    draws = attempt(ON_RANDOM, lambda: Draws.of(model, SEED))
+    attempt(["induction", "feeds induction", "retrieval"], lambda: next_output(model))
+    if statistics.texts < FEWEST:
+        why_not.update(dict.fromkeys(ON_TEXTS, f"there are {statistics.texts} texts, and {FEWEST} are needed"))
+    if model.usual_mask(None) == "causal":
+        why_not["next"] = "a decoder sees no token after"
+    if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
+        why_not.setdefault("separator", "the tokenizer adds no token after the first")
+    sentences = attempt(["coreference"], lambda: mentions(model)) or []
+    measures, beside = _measure(model, statistics, draws, sentences, "induction" not in why_not, progress)
+    if "same word" not in measures:
+        why_not["same word"] = "too few of the sample texts have a word twice"
+    if "sink elsewhere" not in measures:
+        why_not["sink elsewhere"] = "half of the tokens may not attend to any token after the first"
+
+    shuffled = shuffle_matrices(model, SEED)
+    with no_notices():  # they were given for the model itself
+        floors, _ = _measure(shuffled, corpus_statistics(shuffled, lines()), draws, sentences, False, progress)
+    for name, some in measures.items():  # copying has a null of its own
+        by_name = {one.name: one for one in floors.get(name, [])}
+        measures[name] = [one.beside(by_name[one.name]) if one.name in by_name else one for one in some]
+    for one in measures.get("content", []):
+        assert one.floor is not None
+        measures["content"] = [replace(one, null=one.floor)]
+
+    details: dict[_Head, str] = {}
+    if own is None or treebank is None:
+        why_not["syntactic"] = "no treebank was given (--treebank FILE)"
+    else:
+        with no_notices():  # in this process: kept sums and workers know the model only as it is in its file
+            floor = probe_treebank(shuffled, [treebank]).treebank
+        if syntax := attempt(["syntactic"], lambda: syntactic(own.tally, floor.tally)):
+            measures["syntactic"], details = [syntax[0]], syntax[1]
+    found = None
+    if "retrieval" not in why_not:
+        with progress(len(NEEDLES), "needles") as advance:
+            found = attempt(["retrieval"], lambda: needles(model, advance))
+        if found:
+            measures["retrieval"] = [retrieval(model, found)]
+
+    def judge(name: str) -> Judged:
+        if name in why_not:
+            return Judged(KINDS[name], why_not=why_not[name])
+        of_heads = details if name == "syntactic" else {}
+        return Judged(KINDS[name], measures[name], beside=beside.get(name, {}), details=of_heads)
+
+    if draws is not None and "feeds induction" not in why_not:
+        previous, induction = (judge(name).heads for name in ("previous", "induction"))
+        before = [one for one in previous if induction and one[0] < max(induction)[0]]
+        if before:
+            with progress(len(before), "previous heads") as advance:
+                measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
+        else:
+            why_not["feeds induction"] = "no head with the label previous stands before an induction head"
+    judged = exclude_labelled(list(map(judge, KINDS)))
+    about_treebank = []
+    if own:
+        if own.tally.skipped:
+            about = f"{own.path}: {own.tally.sentences} of {own.tally.sentence_total} sentences are read"
+            about_treebank.append(about)
+        about_treebank += own.sentences
+    return Found(
+        statistics.model,
+        statistics.texts,
+        statistics.tokens,
+        statistics.partial,
+        judged,
+        _matter(model, judged, draws, found or [], progress),
+        [part for part in opened.parts if part != opened.kind(None)],
+        about_treebank,
+    )
+
+
+def _measure(
+    model: InTorch,
+    statistics: Statistics,
+    draws: Draws | None,
+    sentences: Sequence[Mentions],
+    writes: bool,
+    progress: Progress,
+) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
+    """Return the measures by the names of kinds, and other numbers of every head likewise.
+
+    writes: whether copying is measured, which needs logits.
+    """
+    with progress(len(lines()), "texts") as advance:
+        on_some, beside = on_samples(model, SEED, advance)
+    of_texts = on_texts(statistics) if statistics.texts >= FEWEST else {}
+    measures = {name: [one] for name, one in (of_texts | on_some).items()}
+    if draws is not None:
+        with progress(len(draws.repeated), "random tokens") as advance:
+            for name, one in on_random_tokens(model, draws, advance).items():
+                measures.setdefault(name, []).append(one)
+        if writes:
+            with progress(len(draws.repeated), "copying") as advance:
+                measures["induction"].append(copying(model, draws, advance))
+            beside["induction"] = {"copying": measures["induction"][1].score}
+    if sentences:
+        with progress(len(sentences), "mentions") as advance:
+            measures["coreference"] = [coreference(model, sentences, advance)]
+    return measures, beside
+
+
+def _matter(
+    model: InTorch, judged: Sequence[Judged], draws: Draws | None, found: Sequence[Needle], progress: Progress
+) -> dict[str, Matter]:
+    """Measure what silencing the heads of each kind does, compared with random heads."""
+    there = [one for one in judged if one.heads and one.kind.name != "content"]
+    outputs = outputs_for(model, draws, found)
+    before: dict[str, float] = {}
+    made = {}
+    with progress(len(there) * (1 + RANDOM), "silenced heads") as advance:
+        for one in there:
+            about, measure = outputs.get(one.kind.name, outputs[""])
+            if about not in before:
+                before[about] = measure(model)
+            made[one.kind.name] = matters(model, one, (about, measure), before[about], SEED, advance)
+    return made
+
+
+def matters(
+    model: InTorch, judged: Judged, output: tuple[str, _Measurement], before: float, seed: int, advance: _Advance
+) -> Matter:
+    """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change.
+
+    Where there are fewer others, all of these are silenced, and as many of the clearest heads of the kind.
+    """
+    name, measure = output
+
+    def effect(some: Sequence[_Head]) -> float:
+        advance()
+        return measure(model.silencing([*model.silenced_heads, *some])) - before
+
+    others = [one for one in itertools.product(range(model.layers), range(model.heads)) if one not in judged.heads]
+    heads = judged.heads[: len(others) or None]
+    draw = np.random.default_rng(seed)
+    count = min(RANDOM, math.comb(len(others), len(heads)))  # of others: 0 where there are none
+    sets = [draw.permutation(len(others))[: len(heads)] for _ in range(count)]
+    random = [effect([others[place] for place in some]) for some in sets]
+    return Matter(name, len(heads), effect(heads), random)

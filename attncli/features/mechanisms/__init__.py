@@ -25,7 +25,7 @@ from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, R
 from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
-    from attncli.features.mechanisms.claims import Claim, Cost
+    from attncli.features.mechanisms.claims import Claim
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
@@ -72,7 +72,7 @@ class Mechanisms(Feature):
         False
     )
     everything: Annotated[
-        bool, option(OUTPUT, "--all", help="Show all figures, scores, designs and costs.", use="terminal")
+        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal")
     ] = False
     reach: Annotated[
         int, option(MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window.")
@@ -104,26 +104,20 @@ class Mechanisms(Feature):
         check_one(len(inputs), "give the one to measure as TEXT")
         # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
         model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
-        _check_temperature(self.temperature)
         from attncli.models.head import head_of_text
 
         request = Request(
             chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
         )
         taken = head_of_text(model, inputs[0], request)
-        if self.mistakes:
-            from attncli.features.mechanisms.head import HeadInLayer
-            from attncli.features.mechanisms.mistakes import make_mistakes
+        if not self.mistakes:
+            found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
+            return _report(found, self.everything or any(map(self.is_set, ("temperature", "seed", "reach"))))
+        from attncli.features.mechanisms.head import HeadInLayer
+        from attncli.features.mechanisms.mistakes import make_mistakes
 
-            own = HeadInLayer.of(model, taken).own_figures
-            return _report(_Measured(taken.record, own, mistakes=make_mistakes(model, taken)))
-        found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-        everything = self.everything or any(map(self.is_set, ("temperature", "seed", "reach")))
-        if not self.everything:
-            return _report(found, everything)
-        from attncli.features.mechanisms.claims import costs
-
-        return _report(found, everything, cost_parts(costs(*taken.query.shape)))
+        own = HeadInLayer.of(model, taken).own_figures
+        return _report(_Measured(taken.record, own, mistakes=make_mistakes(model, taken)))
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -183,49 +177,39 @@ def measure(
 
     The model should compute in float32 or better, because differences are compared with the rounding of float32.
 
-    Raises RequestError as `_check_temperature` does, and where this head can't be in that design.
+    Raises RequestError if softmax can't be computed at this temperature, and where this head can't be in that design.
     """
     from attncli.features.mechanisms.claims import Trial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
     from attncli.features.mechanisms.head import HeadInLayer
 
-    _check_temperature(temperature)
-    if design is not None:
-        _check_design(model, head, design)
-    inside, known = HeadInLayer.of(model, head), head.x is not None
-    found = designs(inside, reach, temperature, seed, design) if head.record.key_tokens is None else []
-    if design is not None and not found:
-        heads, _, d_k = inside.key.shape
-        raise RequestError(
-            f"--design {design} needs several heads of at least 2 elements; this layer has {heads} of {d_k}"
-        )
-    result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
-    if design is not None:
-        return result
-    claims = check_claims(Trial(model, head, inside, seed))
-    return replace(result, variants=variants(head, temperature, seed), claims=claims)
-
-
-def _check_temperature(temperature: float) -> None:
-    """Raises RequestError when softmax can't be computed at this temperature."""
     if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
         raise RequestError(
             f"--temperature {temperature:g} is out of range: use {COLDEST:g} to {HOTTEST:g}; 1 changes nothing"
         )
-
-
-def _check_design(model: "Engine", head: "OneHead", design: str) -> None:
-    """Raises RequestError where a design needs projections that are not known, or the keys are of another text."""
-    if head.record.key_tokens is not None:
+    known, to_itself = head.x is not None, head.record.key_tokens is None
+    if design is not None and not to_itself:
         raise RequestError(
             f"--design {design} is for a text's attention to itself, and this is cross-attention: leave --design out, "
             "or take --which encoder or decoder"
         )
-    if head.x is None and design not in WINDOWS:
+    if design is not None and not known and design not in WINDOWS:
         raise RequestError(
             f"--design {design} needs a layer's projections, which are not known in {model.place.name}, because "
             f"transformers runs it: --design {' or '.join(WINDOWS)}"
         )
+    inside = HeadInLayer.of(model, head)
+    found = designs(inside, reach, temperature, seed, design) if to_itself else []
+    result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
+    if design is None:
+        claims = check_claims(Trial(model, head, inside, seed))
+        return replace(result, variants=variants(head, temperature, seed), claims=claims)
+    if not found:
+        heads, _, d_k = inside.key.shape
+        raise RequestError(
+            f"--design {design} needs several heads of at least 2 elements; this layer has {heads} of {d_k}"
+        )
+    return result
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -260,63 +244,64 @@ LEFT_OUT = (
 )
 
 
-def _report(found: _Measured, everything: bool = False, costs: Sequence[Part] = ()) -> Report:
-    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes.
-
-    costs: of additive and dot-product scores, after the claims.
-    """
+def _report(found: _Measured, everything: bool = False) -> Report:
+    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes."""
     record = found.record
     [layer], [head] = record.layers, record.heads
     title = [
         model_name(record.model.full_name), *record.unusual, f"layer {layer} head {head}", f"mask {record.mask_name}",
         record_size(record),
     ]  # fmt: skip
+    axes = (
+        Axis("query", record.tokens.shown, special=record.tokens.special),
+        Axis("key", record.keys.shown, special=record.keys.special),
+    )
+    own = Panel("as it is", record.map(layer, head))
     picture: list[Part] | None = None
+    parts: list[Part]
     if found.mistakes is not None:
+        panels = [own]  # of mistakes that change the map so that it can be seen
+        for mistake in found.mistakes.made:
+            if mistake.weights is not None and mistake.moved is not None and not mistake.moved.own < SEEN:
+                panels.append(Panel(mistake.mistake.name, mistake.weights))
+        maps = Maps([panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)], *axes)
         about = Sentence("the head as it is, and with known mistakes in its layer", caption=True)
-        parts: list[Part] = [about, _mistake_maps(record, found.mistakes), _mistakes(found.mistakes), Sentence(HARM)]
+        parts = [about, maps, _mistakes(found.mistakes), Sentence(HARM)]
     elif not found.variants:
         [design] = found.designs
+        made = Panel(design.name_shown, design.found.weights)
+        control = Panel(f"control: {design.control}", design.controls[0].weights)
         parts = [
             Sentence(f"{design.name_shown}: {design.verdict}", caption=True),
-            _design_maps(record, design),
+            Maps([[own, made, control]], *axes),
             _designs(found.own, found.designs),
             Sentence(CONTROLS),
         ]
     else:
-        maps, captions = _variant_maps(found), [Sentence(words, caption=True) for words in _captions(found)]
+        maps, captions = _variant_maps(found, axes), [Sentence(words, caption=True) for words in _captions(found)]
         picture = [*captions, maps]
         holding = sum(claim.holds for claim in found.claims)
         parts = [Sentence(f"{holding} of {len(found.claims)} claims hold here")]
         if everything:
-            panels = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
-            with_own = replace(maps, panels=panels, headings=["the head's own map", *maps.headings])
-            parts += [_claims(found.claims), *costs, *captions, with_own]
+            rows = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
+            with_own = replace(maps, panels=rows, headings=["the head's own map", *maps.headings])
+            parts += [_claims(found.claims), *captions, with_own]
             parts += [_variants(found.variants, found.temperature), Sentence(FIGURES)]
             parts += [_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []
         else:
-            rows: list[list[str | Cell]] = [
+            verdicts: list[list[str | Cell]] = [
                 [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]]
                 for claim in found.claims
             ]
-            parts += [Table([Column("holds here"), Column("claim", "prose")], rows), Sentence(MORE)]
+            parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), Sentence(MORE)]
         parts += [] if found.projections else [Sentence(LEFT_OUT)]
-    return Report(title, parts, found.document, _rows, picture, next=NextCommand("explain", {}))
 
+    def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a .csv."""
+        made = document["mistakes"]
+        return list(made["made"] if made else document["variants"] or document["designs"])
 
-def _rows(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a .csv: mistakes or designs where nothing else was asked for, else variants."""
-    if document["mistakes"] is not None:
-        return list(document["mistakes"]["made"])
-    return list(document["variants"] or document["designs"])
-
-
-def _axes(record: AttentionRecord) -> tuple[Axis, Axis]:
-    queries = Axis("query", record.tokens.shown, special=record.tokens.special)
-    return queries, Axis("key", record.keys.shown, special=record.keys.special)
-
-
-# --- scores ---------------------------------------------------------------------------------------------
+    return Report(title, parts, found.document, rows_of, picture, next=NextCommand("explain", {}))
 
 
 def _captions(found: _Measured) -> list[str]:
@@ -342,10 +327,9 @@ def _normaliser(name: str, temperature: float) -> str:
     return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
 
 
-def _variant_maps(found: _Measured) -> Maps:
+def _variant_maps(found: _Measured, axes: tuple[Axis, Axis]) -> Maps:
     """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
-    [layer] = found.record.layers
-    mask = found.record.mask_of(layer)
+    mask = found.record.mask_of(found.record.layers[0])
     rows, headings = [], []
     for row in _by_score(found.variants):
         softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
@@ -354,7 +338,7 @@ def _variant_maps(found: _Measured) -> Maps:
         for start in range(0, len(panels), NORMALISERS_ACROSS):
             rows.append(panels[start : start + NORMALISERS_ACROSS])
             headings.append(row[0].score if trained else f"untrained scores, {softmax}")
-    return Maps(rows, *_axes(found.record), headings=headings)
+    return Maps(rows, *axes, headings=headings)
 
 
 def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
@@ -374,17 +358,6 @@ def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
     return Table(columns, rows)
 
 
-# --- designs --------------------------------------------------------------------------------------------
-
-
-def _design_maps(record: AttentionRecord, design: "Design") -> Maps:
-    """Return the head's own map, its map in the design, and that of a control."""
-    [layer], [head] = record.layers, record.heads
-    own, control = Panel("as it is", record.map(layer, head)), f"control: {design.control}"
-    made = Panel(design.name_shown, design.found.weights)
-    return Maps([[own, made, Panel(control, design.controls[0].weights)]], *_axes(record))
-
-
 def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
     """Return the head as it is, then a row a design: its figures, its controls, and how the two compare."""
     rows: list[list[str] | None] = [
@@ -392,8 +365,11 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         None,
     ]
     for one in designs:
-        distance = f"{one.found.distance:.2f} ({one.control_distance:.2f})"
-        moved = f"{one.found.moved:.3f} ({one.control_moved:.3f})"
+        document = one.document()
+        distance, moved = (
+            f"{document[name]:.{digits}f} ({document[f'control_{name}']:.{digits}f})"
+            for name, digits in (("distance", 2), ("moved", 3))
+        )
         rows.append([one.name_shown, f"{one.found.entropy:.2f}", distance, moved, one.verdict])
     columns = [
         Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
@@ -402,86 +378,29 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
     return Table(columns, rows)
 
 
-# --- costs ----------------------------------------------------------------------------------------------
-
-
-def cost_parts(series: "Sequence[Sequence[Cost]]") -> list[Part]:
-    """Report costs at the head's own size, for growing texts and for growing vectors; are dot products faster?"""
-    from attncli.features.mechanisms.claims import crossover
-
-    rows: list[list[str] | None] = []
-    for some in series:
-        for one in some:
-            operations = [f"{one.dot_operations:,}", f"{one.operations_ratio:.2f}"]
-            times = [f"{1e6 * seconds:.0f}" for seconds in (one.dot_seconds, one.additive_seconds)]
-            rows.append([str(one.tokens), str(one.size), *operations, *times, f"{one.seconds_ratio:.1f}"])
-        rows.append(None)
-    columns = [
-        Column("tokens n"), Column("size d"), Column("operations of dot", leaves=1), Column("additive / dot"),
-        Column("µs of dot", leaves=2), Column("µs of additive", leaves=3), Column("additive / dot"),
-    ]  # fmt: skip
-    _, longer, wider = series
-    by_tokens, by_size = crossover(longer), crossover(wider)
-    if by_tokens is None or by_size is None:
-        verdict = "additive scores take no longer than their operations explain, for the longest text or vectors"
-        holds = Cell("DOES NOT HOLD here", "wrong")
-    else:
-        verdict = (
-            f"additive scores take longer than their operations explain from n {by_tokens.tokens} (d {by_tokens.size}) "
-            f"and from d {by_size.size} (n {by_size.tokens}) on"
-        )
-        holds = Cell("holds")
-    claim = "additive and dot-product scores cost about the same in theory, and dot products are faster in practice"
-    legend = (
-        "Operations and median times of the scores of one head, with projections of queries and keys, on one thread. A "
-        "sum, a product and a tanh are an operation each."
-    )
-    verdicts = Table([Column("verdict"), Column("claim", "prose")], [[holds, Cell(f"{claim}\n  {verdict}")]])
-    return [verdicts, Table(columns, rows), Sentence(legend)]
-
-
-# --- mistakes -------------------------------------------------------------------------------------------
-
-
-def _mistake_maps(record: AttentionRecord, mistakes: "Mistakes") -> Maps:
-    """Return the head's own map, and those of mistakes that change it so that it can be seen."""
-    [layer], [head] = record.layers, record.heads
-    panels = [Panel("as it is", record.map(layer, head))]
-    for one in mistakes.made:
-        if one.weights is not None and one.moved is not None and not one.moved.own < SEEN:
-            panels.append(Panel(one.mistake.name, one.weights))
-    rows = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
-    return Maps(rows, *_axes(record))
-
-
 def _mistakes(mistakes: "Mistakes") -> Table:
     """Return the control, then a row a mistake: those that show here, and those that don't with what they need."""
-    rows: list[list[str] | None] = []
+
+    def harm(moved: "Moved") -> tuple[str, str]:
+        """ "0.420 (0.409)", "0.95" """
+        others = "" if moved.of_others is None else f" ({moved.of_others:.3f})"
+        return f"{moved.own:.3f}{others}", f"{moved.output:.2f}"
+
+    shown, hidden = list[list[str] | None](), []
     if mistakes.exchanged is not None:
-        rows += [["maps exchanged", *_harm(mistakes.exchanged), "the control: heads have each other's maps"], None]
+        shown += [["maps exchanged", *harm(mistakes.exchanged), "the control: heads have each other's maps"], None]
     for one in mistakes.made:
+        name, about = one.mistake.name, f"{one.mistake.says}\n  {one.mistake.where}"
         if one.moved is not None:
-            rows.append([one.mistake.name, *_harm(one.moved), f"{one.mistake.says}\n  {one.mistake.where}"])
-    rows.append(None)
-    for one in mistakes.made:
-        if one.moved is None:
-            needs = one.mistake.needs
-            why = f"shows only with {needs}" if needs else "does not show here"
-            rows.append([one.mistake.name, "-", "-", f"{why}\n  {one.mistake.says}\n  {one.mistake.where}"])
+            shown.append([name, *harm(one.moved), about])
+        else:
+            why = f"shows only with {one.mistake.needs}" if one.mistake.needs else "does not show here"
+            hidden.append([name, "-", "-", f"{why}\n  {about}"])
     columns = [
         Column("mistake"), Column("moved (other heads)"), Column("output"),
         Column("this is attention ..., and where people make it", "prose", leaves=1),
     ]  # fmt: skip
-    return Table(columns, rows)
-
-
-def _harm(moved: "Moved") -> tuple[str, str]:
-    """ "0.420 (0.409)", "0.95" """
-    others = "" if moved.of_others is None else f" ({moved.of_others:.3f})"
-    return f"{moved.own:.3f}{others}", f"{moved.output:.2f}"
-
-
-# --- claims ---------------------------------------------------------------------------------------------
+    return Table(columns, [*shown, None, *hidden])
 
 
 def _claims(claims: "Sequence[Claim]") -> Table:

@@ -6,8 +6,9 @@ same design with positions in a shuffled order, or another head's keys.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ from attncli.attention import (
 )
 from attncli.attention.normalisers import Normaliser
 from attncli.base import choices
-from attncli.features.mechanisms import REACH, WINDOWS
+from attncli.features.mechanisms import REACH
 from attncli.features.mechanisms.head import SAME, Figures, HeadInLayer, mask_of
 from attncli.models.head import OneHead
 
@@ -43,6 +44,7 @@ PART = 4  # partial rotation turns a part of 1 / 4 of each vector, as in GPT-Neo
 SPAN = 256  # offsets to each side that have a vector of their own, and from where on they are alike, as in DeBERTa-v3
 FURTHEST = 512
 SOFT = "softmax"
+DRAWN = ("relative", "disentangled")  # designs with parameters that the model never learned
 SHUFFLED, OTHERS = "positions shuffled", "another head's keys"
 
 
@@ -83,7 +85,7 @@ class Variant:
 def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Variant]:
     """Return the head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`.
 
-    Scores with drawn parameters are under softmax only.
+    Scores with drawn parameters are under softmax only. temperature: of softmax. seed: of parameters and samples.
     """
     query, key, value = (torch.from_numpy(part) for part in (head.query, head.key, head.value))
     mask = mask_of(head)
@@ -91,6 +93,11 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
     own = head.record.weights[0, 0]
     own_output = own[queries] @ head.value
     visible = head.record.mask[queries]
+    normalisers: dict[str, Normaliser] = {
+        **NORMALISERS,
+        SOFT: partial(masked_softmax, temperature=temperature),
+        "hard_sample": lambda scores, mask: hard_sample(scores, mask, torch.Generator().manual_seed(seed)),
+    }
     found = []
     for name in SCORES:
         with torch.random.fork_rng(devices=[]):
@@ -98,28 +105,14 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
             d_k = query.shape[-1]
             score = Location(d_k, max(len(key), POSITIONS)) if name == "location" else SCORES[name](d_k)
         trained = not isinstance(score, nn.Module)  # needs no training
-        for normaliser, normalise in normalisers(temperature, seed).items():
-            if not trained and normaliser != SOFT:
-                continue
+        for normaliser in normalisers if trained else (SOFT,):
             with torch.inference_mode():
-                output, kept, _ = attend(query, key, value, mask, score, normalise)
+                output, kept, _ = attend(query, key, value, mask, score, normalisers[normaliser])
             figures = Figures.of(kept.numpy(), own, queries, head.record.sinks)
             zero = float((kept.numpy()[queries] == 0)[visible].mean())
             change = np.linalg.norm(output.numpy()[queries] - own_output) / np.linalg.norm(own_output)
             found.append(Variant(name, normaliser, trained, figures, zero, float(change)))
     return found
-
-
-def normalisers(temperature: float, seed: int) -> dict[str, Normaliser]:
-    """Return `NORMALISERS`: the softmax with this temperature, the sampling with this seed."""
-
-    def soft(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return masked_softmax(scores, mask, temperature)
-
-    def sample(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return hard_sample(scores, mask, torch.Generator().manual_seed(seed))
-
-    return {**NORMALISERS, SOFT: soft, "hard_sample": sample}
 
 
 # --- other designs --------------------------------------------------------------------------------------
@@ -146,16 +139,6 @@ class Design:
         """ "ALiBi", "relative buckets, untrained" """
         return self.described if self.trained else f"{self.described}, untrained"
 
-    @property
-    def control_distance(self) -> float:
-        """Mean over the controls."""
-        return mean(one.distance for one in self.controls)
-
-    @property
-    def control_moved(self) -> float:
-        """Mean over the controls."""
-        return mean(one.moved for one in self.controls)
-
     def document(self) -> dict[str, Any]:
         """Return its part of what `mechanisms --json` prints, with the map of the first control."""
         return {
@@ -165,8 +148,8 @@ class Design:
             **asdict(self.found),
             "weights": self.found.weights.tolist(),
             "control": self.control,
-            "control_distance": self.control_distance,
-            "control_moved": self.control_moved,
+            "control_distance": mean(one.distance for one in self.controls),
+            "control_moved": mean(one.moved for one in self.controls),
             "control_weights": self.controls[0].weights.tolist(),
             "verdict": self.verdict,
         }
@@ -180,110 +163,93 @@ def designs(
     reach: of a window, to each side. Designs that this head can't have are left out: heads of one element can't be
     turned, and a layer of one head has none to share keys with. Without known projections there are only WINDOWS.
     """
+    window = window_mask(reach, len(head.mask))
+    positions: dict[str, tuple[str, PositionalScore | None, Tensor | None]] = {
+        "window": (f"window of {reach}", head.score, window),
+        "causal-window": (f"window of {reach}, causal", head.score, window & causal_mask(len(window))),
+    }
+    groups: dict[str, int] = {}  # the number of heads that share keys: the smallest that is possible and new, or all
+    if head.attention is not None:
+        positions |= {name: (described, score, None) for name, (described, score) in _scores(head, seed).items()}
+        if sizes := group_sizes(head)[1:]:
+            groups = {"grouped": sizes[0], "multi-query": sizes[-1]}
     found = []
-    names = choices.names(choices.Design) if only is None else (only,)
-    for name in names if head.attention is not None else [name for name in names if name in WINDOWS]:
-        if (positions := _positions_of(head, name, reach, seed)) is not None:
-            found.append(_in_order(head, name, positions, temperature, seed))
-        elif (size := sharing(head, name)) is not None:
-            found.append(shared(head, name, size, temperature))
+    for name in choices.names(choices.Design) if only is None else (only,):
+        if name in positions:
+            found.append(_design_of_positions(head, name, *positions[name], temperature, seed))
+        elif name in groups:
+            found.append(_design_of_shared_keys(head, name, groups[name], temperature))
     return found
 
 
 # --- where tokens stand ---------------------------------------------------------------------------------
 
 
-class Positions(NamedTuple):
-    """A score of all heads that depends on where tokens stand, and a mask `[query, key]` besides the head's own.
-
-    score: None for the head's own, as it is. trained: False where the score's parameters are drawn.
-    """
-
-    described: str
-    score: PositionalScore | None
-    mask: Tensor | None = None
-    trained: bool = True
-
-
-def _positions_of(head: HeadInLayer, name: str, reach: int, seed: int) -> Positions | None:
-    """Return the design of this name if it is one of positions, which replace those that the layer has."""
-    own, tokens, heads, d_k = head.score, len(head.mask), len(head.key), head.key.shape[-1]
-    pairs = d_k // 2
-    part = 2 * max(pairs // PART, 1)
-    match name:
-        case "window":
-            return Positions(f"window of {reach}", own, window_mask(reach, tokens))
-        case "causal-window":
-            return Positions(f"window of {reach}, causal", own, window_mask(reach, tokens) & causal_mask(tokens))
-        case "alibi":
-            return Positions("ALiBi", Alibi(heads))
-        case "rotary" if pairs:
-            return Positions("rotary, halves", RotaryScore(Rotary(2 * pairs)))
-        case "rotary-interleaved" if pairs:
-            return Positions("rotary, interleaved", RotaryScore(Rotary(2 * pairs, interleaved=True)))
-        case "rotary-partial" if pairs:
-            return Positions(f"rotary, {part} of {d_k}", RotaryScore(Rotary(part)))
+def _scores(head: HeadInLayer, seed: int) -> dict[str, tuple[str, PositionalScore]]:
+    """Return designs of positions, which replace those that the layer has: in words, and as a score of all heads."""
+    assert head.attention is not None
+    heads, _, d_k = head.key.shape
+    scores: dict[str, tuple[str, PositionalScore]] = {"alibi": ("ALiBi", Alibi(heads))}
+    if turned := d_k // 2 * 2:
+        part = 2 * max(d_k // 2 // PART, 1)
+        scores |= {
+            "rotary": ("rotary, halves", RotaryScore(Rotary(turned))),
+            "rotary-interleaved": ("rotary, interleaved", RotaryScore(Rotary(turned, interleaved=True))),
+            "rotary-partial": (f"rotary, {part} of {d_k}", RotaryScore(Rotary(part))),
+        }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        match name:
-            case "relative":
-                return Positions("relative buckets", RelativeBias(heads).to(head.key), trained=False)
-            case "disentangled":
-                return Positions("disentangled", disentangled(head).to(head.key), trained=False)
-    return None
+        scores["relative"] = "relative buckets", RelativeBias(heads).to(head.key)
+        torch.manual_seed(seed)
+        scores["disentangled"] = "disentangled", _disentangled(head.attention).to(head.key)
+    return scores
 
 
-def disentangled(head: HeadInLayer) -> Disentangled:
+def _disentangled(attention: MultiHeadAttention) -> Disentangled:
     """Return a score with drawn vectors of offsets, projected as the content is, as in DeBERTa-v3."""
-    assert head.attention is not None
-    query, key = head.attention.query, _for_every_head(head.attention, head.attention.key)
-    score = Disentangled(
-        nn.Embedding(2 * SPAN, query.in_features),
-        nn.LayerNorm(query.in_features),
-        None,
-        near=SPAN,
-        furthest=FURTHEST,
-    )
+    query, key = attention.query, attention.key
+    if attention.key_heads < attention.heads:  # repeated for each of the heads that share them
+        key = nn.Linear(query.in_features, query.out_features, key.bias is not None)
+        for name, tensor in attention.key.named_parameters():
+            by_head = attention.share(tensor.unflatten(0, (-1, attention.head_dim))[None])
+            setattr(key, name, nn.Parameter(by_head[0].flatten(0, 1), requires_grad=False))
+    offsets, norm = nn.Embedding(2 * SPAN, query.in_features), nn.LayerNorm(query.in_features)
+    score = Disentangled(offsets, norm, None, near=SPAN, furthest=FURTHEST)
     score.share(query, key)
     return score
 
 
-def _for_every_head(attention: MultiHeadAttention, part: nn.Linear) -> nn.Linear:
-    """Return a projection of keys that heads share, repeated for each of them."""
-    if attention.key_heads == attention.heads:
-        return part
-    every = nn.Linear(part.in_features, attention.query.out_features, part.bias is not None)
-    for name, tensor in part.named_parameters():
-        by_head = attention.share(tensor.unflatten(0, (-1, attention.head_dim))[None])
-        setattr(every, name, nn.Parameter(by_head[0].flatten(0, 1), requires_grad=False))
-    return every
+def _design_of_positions(
+    head: HeadInLayer,
+    name: str,
+    described: str,
+    score: PositionalScore | None,
+    mask: Tensor | None,
+    temperature: float,
+    seed: int,
+) -> Design:
+    """Return a design of positions, and as controls the same with the real tokens in a shuffled order.
 
-
-def _in_order(head: HeadInLayer, name: str, positions: Positions, temperature: float, seed: int) -> Design:
-    """Return a design of positions, and as controls the same with the real tokens in a shuffled order."""
+    It looks nearer where its weight is nearer than the head's own and than that of every control.
+    """
     generator = torch.Generator().manual_seed(seed)
     orders = [head.shuffled(generator) for _ in range(DRAWS)]
-    found = head.under(positions.score, positions.mask, temperature)
-    controls = [head.under(positions.score, positions.mask, temperature, order=order) for order in orders]
-    verdict = verdict_on_distance(head, found, controls) + ("" if positions.trained else ", as drawn")
-    return Design(name, positions.described, positions.trained, found, SHUFFLED, controls, verdict)
+    found = head.under(score, mask, temperature)
+    controls = [head.under(score, mask, temperature, order=order) for order in orders]
+    verdict = verdict_on_distance(found, [head.own_figures, *controls])
+    trained = name not in DRAWN
+    return Design(name, described, trained, found, SHUFFLED, controls, verdict if trained else f"{verdict}, as drawn")
 
 
-def verdict_on_distance(head: HeadInLayer, found: Figures, controls: Sequence[Figures]) -> str:
-    """Say whether it looks nearer or further than the head itself and than every control, by more than rounding."""
-    own, shuffled = head.own_figures.distance, [control.distance for control in controls]
-    if found.distance < min(own, *shuffled) - SAME:
+def verdict_on_distance(found: Figures, others: Sequence[Figures]) -> str:
+    """Say whether a map looks nearer or further than all the others, by more than rounding."""
+    distances = [one.distance for one in others]
+    if found.distance < min(distances) - SAME:
         return "looks nearer"
-    return "looks further" if found.distance > max(own, *shuffled) + SAME else "as in any order"
+    return "looks further" if found.distance > max(distances) + SAME else "as in any order"
 
 
 # --- shared keys ----------------------------------------------------------------------------------------
-
-
-def sharing(head: HeadInLayer, name: str) -> int | None:
-    """Return the number of heads that share keys in a design: the smallest that is possible and new, or all."""
-    sizes = [] if head.attention is None else group_sizes(head)[1:]
-    return {"grouped": sizes[0], "multi-query": sizes[-1]}.get(name) if sizes else None
 
 
 def group_sizes(head: HeadInLayer) -> list[int]:
@@ -293,12 +259,13 @@ def group_sizes(head: HeadInLayer) -> list[int]:
     return [size for size in range(already, heads + 1, already) if heads % size == 0]
 
 
-def shared(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:
+def _design_of_shared_keys(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:
     """Return the design with the mean of its group's keys, and as controls with each other head's keys."""
     found = with_shared_keys(head, size, temperature)
-    others = [other for other in range(len(head.key)) if other != head.number]
     controls = [
-        head.under(head.score, temperature=temperature, key=head.key[other].expand_as(head.key)) for other in others
+        head.under(head.score, temperature=temperature, key=head.key[other].expand_as(head.key))
+        for other in range(len(head.key))
+        if other != head.number
     ]
     nearer = found.moved < min(control.moved for control in controls) - SAME
     verdict = "nearer than any other's" if nearer else "as with another's"

@@ -1,6 +1,7 @@
 """A head among those of its layer: its map under another score, mask or keys, compared with its own map."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,43 +73,21 @@ class HeadInLayer:
     def of(cls, model: Engine, head: OneHead) -> "HeadInLayer":
         if head.x is None:
             return cls.as_they_meet(head)
-        [layer], [number] = head.record.layers, head.record.heads
-        of_layer = model.network.layer(layer)
+        layer = model.network.layer(head.record.layers[0])
         with torch.inference_mode():
-            query, key, _ = of_layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
-        return cls(
-            of_layer.attention,
-            of_layer.score,
-            number,
-            query[0],
-            key[0],
-            mask=torch.from_numpy(head.record.mask_of(layer).copy()).to(model.device),
-            real=~torch.tensor(head.record.tokens.padding, device=model.device),
-            positions=torch.tensor(head.record.tokens.positions, device=model.device),
-            counted=counted_queries(head.record, layer),
-            own=head.record.map(layer, number),
-        )
+            query, key, _ = layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
+        number = head.record.heads[0]
+        return cls(layer.attention, layer.score, number, query[0], key[0], **_of_text(head, model.device))
 
     @classmethod
     def as_they_meet(cls, head: OneHead) -> "HeadInLayer":
         """Return a head whose projections are not known."""
         [layer], [number] = head.record.layers, head.record.heads
-        vectors = head.record.vectors
+        query, key, vectors = torch.from_numpy(head.query), torch.from_numpy(head.key), head.record.vectors
         assert vectors is not None
-        return cls(
-            None,
-            None,
-            0,
-            torch.from_numpy(head.query)[None],
-            torch.from_numpy(head.key)[None],
-            mask=torch.from_numpy(head.record.mask_of(layer).copy()),
-            real=~torch.tensor(head.record.tokens.padding),
-            positions=torch.tensor(head.record.tokens.positions),
-            counted=counted_queries(head.record, layer),
-            own=head.record.map(layer, number),
-            scores=torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0)),
-            sink=vectors.sink(layer, number),
-        )
+        scores = torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0))
+        sink = vectors.sink(layer, number)
+        return cls(None, None, 0, query[None], key[None], **_of_text(head, "cpu"), scores=scores, sink=sink)
 
     @property
     def own_figures(self) -> Figures:
@@ -160,6 +139,19 @@ class HeadInLayer:
         places = order[self.real.cpu()]
         order[places] = places[torch.randperm(len(places), generator=generator)]
         return order.to(self.real.device)
+
+
+def _of_text(head: OneHead, device: str | torch.device) -> dict[str, Any]:
+    """Return what a head among those of its layer knows of its text."""
+    record = head.record
+    [layer], [number] = record.layers, record.heads
+    return {
+        "mask": torch.from_numpy(record.mask_of(layer).copy()).to(device),
+        "real": ~torch.tensor(record.tokens.padding, device=device),
+        "positions": torch.tensor(record.tokens.positions, device=device),
+        "counted": counted_queries(record, layer),
+        "own": record.map(layer, number),
+    }
 
 
 def distances(weights: Floats) -> Doubles:

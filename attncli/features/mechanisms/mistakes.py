@@ -3,7 +3,7 @@
 Two baselines: what a mistake moves in the layer's other heads, and what moves when heads have each other's maps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean
@@ -119,11 +119,11 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     assert isinstance(model, Model)
     inside = HeadInLayer.of(model, head)
     formula, inputs = formula_of(model, inside), inputs_of(model, head, inside)
+    counted, number = inside.counted, inside.number
+    rows = torch.from_numpy(counted).to(model.device)
+
     with torch.inference_mode():
         right = formula(inputs)
-
-        counted, number = inside.counted, inside.number
-        rows = torch.from_numpy(counted).to(right.output.device)
 
         def moved(made: Result) -> Moved:
             """Measure how far a result is from the right one."""
@@ -133,32 +133,27 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
             output, expected = made.output[0, rows].double(), right.output[0, rows].double()
             return Moved(own[number], others, float((output - expected).norm() / expected.norm()))
 
-        turns = [moved(_rotated(formula, turn)(inputs)) for turn in range(1, inputs.heads)]
+        def make(mistake: Mistake) -> PlantedMistake:
+            """Make the mistake in its first variant that shows."""
+            for wrong in with_mistakes(formula, (mistake,)):
+                try:
+                    result = wrong(inputs)
+                    found = moved(result)
+                except RuntimeError:  # a matrix that is not square has no transpose that fits, and can't be left out
+                    continue
+                if found.shows:
+                    return PlantedMistake(mistake, result.weights[0, number].float().cpu().numpy(), found)
+            return PlantedMistake(mistake)
+
+        turns = []  # each head with the map of the head so many places before it
+        for turn in range(1, inputs.heads):
+            rolled = replace(formula, normalise=lambda *s, turn=turn: formula.normalise(*s).roll(turn, dims=1))
+            turns.append(moved(rolled(inputs)))
         exchanged = None
         if turns:
             others = [mean(one) for one in zip(*(one.others for one in turns), strict=True)]
             exchanged = Moved(mean(one.own for one in turns), others, mean(one.output for one in turns))
-        return Mistakes([make(one, formula, inputs, number, moved) for one in MISTAKES], exchanged)
-
-
-def make(
-    mistake: Mistake, formula: Formula, inputs: Inputs, number: int, moved: Callable[[Result], Moved]
-) -> PlantedMistake:
-    """Make the mistake in its first variant that shows. number: of the head whose map is kept."""
-    for wrong in with_mistakes(formula, (mistake,)):
-        try:
-            result = wrong(inputs)
-            found = moved(result)
-        except RuntimeError:  # a matrix that is not square has no transpose that fits, and can't be left out
-            continue
-        if found.shows:
-            return PlantedMistake(mistake, result.weights[0, number].float().cpu().numpy(), found)
-    return PlantedMistake(mistake)
-
-
-def _rotated(formula: Formula, turn: int) -> Formula:
-    """Return the formula in which each head has the map of the head `turn` places before it."""
-    return replace(formula, normalise=lambda *scores: formula.normalise(*scores).roll(turn, dims=1))
+        return Mistakes(list(map(make, MISTAKES)), exchanged)
 
 
 # --- a layer as the formula has it ----------------------------------------------------------------------

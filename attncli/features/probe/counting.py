@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.files import TREEBANKS, display_name
-from attncli.corpus.of_model import MOST_THREADS, OfModel, model_options, pool
-from attncli.corpus.running import Corpus, Show, Where, go_through, notify_partial, silent
-from attncli.corpus.shards import Arrays, CorpusSize, Counts, Shard
+from attncli.corpus.engines import pool
+from attncli.corpus.files import display_name
+from attncli.corpus.running import Show, Where, go_through, notify_partial, silent
+from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
 from attncli.features.probe.tally import (
     Ints,
@@ -69,17 +69,16 @@ def probe_treebank(
     which = model.to_itself(which)
     model.check(Request(which=which))
     trees = CountedTrees.of(model, which)
-    corpora = [Corpus(files, reading, TREEBANKS)]
+    corpora = [files]
     if test is not None and list(test) != list(files):
-        corpora.append(Corpus(test, reading, TREEBANKS))
-        _ = corpora[1].inputs  # found before hours are spent on the first
+        corpora.append(test)
+    treebanks = [reading.texts(names) for names in corpora]  # all are found before hours are spent on the first
     found: list[TreebankTally] = []
     partial = False
-    for treebank in corpora:
-        result = go_through(trees, treebank, where, show)
-        partial = result.partial
-        more = f" and {len(treebank.names) - 1} more" if len(treebank.names) > 1 else ""
-        found.append(TreebankTally(display_name(treebank.names[0]) + more, result.total))
+    for names, sentences in zip(corpora, treebanks, strict=True):
+        total, partial = go_through(trees, sentences, where, show)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        found.append(TreebankTally(display_name(names[0]) + more, total))
         if partial:
             break
         _check(found[-1], reading)
@@ -120,7 +119,7 @@ def _describe_skips(skips: Mapping[str, Skipped], path: str) -> str:
 
 
 @dataclass(frozen=True)
-class CountedTrees(OfModel[Tally]):
+class CountedTrees(Work[Tally]):
     """The work that tallies what heads find in the sentences of a shard.
 
     layers, heads: of the model. threads: cores that share a computation that can't be divided.

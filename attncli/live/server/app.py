@@ -41,7 +41,7 @@ from attncli.record.display import in_stretches
 from attncli.record.selection import Grouping, Input, Request, heads_list
 
 if TYPE_CHECKING:
-    from attncli.models.engine import Engine
+    pass
 
 
 # --- models and texts ----------------------------------------------------------------------------------
@@ -209,9 +209,7 @@ def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
     Raises RequestError as `answer` does.
     """
     asked = request_of(site, wish)
-    # Norms have no vectors, and neither do other engines.
-    has_vectors = site.request.measure == "weight" and can_be_tapped(site.session.engine(wish.model))
-    if wish.head is None or not has_vectors:
+    if wish.head is None or site.request.measure != "weight":  # norms have no vectors
         found = site.session.records(asked, watch)
     else:
         found = with_vectors(site, asked, wish.head, watch)
@@ -238,16 +236,10 @@ def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch
     return site.session.records(replace(asked, request=of_one), watch)
 
 
-def can_be_tapped(engine: "Engine") -> bool:
-    from attncli.models.engine import tapped
-
-    return tapped(engine) is not None
-
-
 def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
     """Return a note if the text exceeds the model's limit, else ""."""
     engine, tokens = site.session.engine(wish.model), record.tokens
-    if not can_be_tapped(engine) or record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
+    if record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
         return ""
     reached = [0, 0]
     for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
@@ -258,9 +250,7 @@ def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
 
 def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = advice.LIVE) -> str:
     """Return the advice for a head without q and k. otherwise: the advice if they could be included."""
-    if record.measure != "weight":
-        return advice.NORMS
-    return otherwise if can_be_tapped(site.session.engine(wish.model)) else advice.OTHER_ENGINE
+    return otherwise if record.measure == "weight" else advice.NORMS
 
 
 def saved(site: Site, wish: Wish, watch: Watch) -> bytes:

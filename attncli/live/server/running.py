@@ -128,11 +128,9 @@ def warm(site: Site) -> None:
     """Do all one-time work, including q and k, in the model's thread before a user waits for it."""
     from attncli.live.server import app as answers
     from attncli.live.server.app import Wish
-    from attncli.models.engine import tapped
 
     model = site.session.models[0]
-    part = tapped(site.session.engine(model))
-    first = 0 if part is None else part.select_layers("all")[0]
+    first = site.session.engine(model).of_part(None).select_layers("all")[0]
     wish = Wish("", model, site.texts[0], (first, 0), False)
     site.workers[model].ask(lambda watch: answers.answer(site, wish, watch)).result()
     settle()

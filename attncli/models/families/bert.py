@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.models.families.family import (
+    EACH,
     FIRST,
     Dense,
     Family,
@@ -119,4 +120,99 @@ MEGATRON = replace(
         "final_norm": tensors_of("encoder.ln"),
     },
     settings=lambda values: {**settings(values), "norm_first": True, "embedding_norm": False},
+)
+
+
+# --- ELECTRA --------------------------------------------------------------------------------------------
+
+# ELECTRA (Clark et al. 2020): BERT with embeddings that may be smaller than the hidden size.
+
+
+def electra_settings(values: Values) -> dict[str, Any]:
+    values.check_positions()
+    size = values.count("embedding_size")
+    return {"embedding_size": size, "widens": size != values.count("hidden_size")}
+
+
+def electra_heads(values: Values) -> Heads:
+    activation = values.activation("hidden_act")
+    return {
+        "classes": classes(Dense("classifier.dense", "gelu"), scores="classifier.out_proj"),
+        "tokens": tokens(),
+        "span": span(),
+        "words": words(
+            Dense("generator_predictions.dense", "gelu", size="embedding_size"),
+            Norm("generator_predictions.LayerNorm"),
+            scores=tied("generator_lm_head"),
+        ),
+        "replaced": Head(
+            "tokens",
+            EACH,
+            (Dense("discriminator_predictions.dense", activation),),
+            Scores("discriminator_predictions.dense_prediction"),
+            "ForPreTraining",
+            alone=True,
+            labels=("replaced",),
+        ),
+    }
+
+
+ELECTRA = Family(
+    name="electra",
+    types={"electra": {"num_attention_heads": 4, "hidden_size": 256, "intermediate_size": 1024, "embedding_size": 128}},
+    tensors={**TENSORS, "embeddings.project": tensors_of("embeddings_project")},
+    prefix="electra.",
+    body=("embeddings.", "embeddings_project.", "encoder."),
+    settings=electra_settings,
+    heads=electra_heads,
+)
+
+
+# --- DistilBERT -----------------------------------------------------------------------------------------
+
+# DistilBERT (Sanh et al. 2019): BERT without segments, and with its own tensor names.
+
+
+def distilbert_heads(values: Values) -> Heads:
+    return {
+        "classes": classes(Dense("pre_classifier", "relu")),
+        "tokens": tokens(),
+        "span": span(),
+        "words": words(
+            Dense("vocab_transform", values.activation("hidden_act")),
+            Norm("vocab_layer_norm"),
+            scores=tied("vocab_projector"),
+        ),
+    }
+
+
+DISTILBERT = Family(
+    name="distilbert",
+    types={"distilbert": {"num_hidden_layers": 6}},
+    tensors={
+        "embeddings.tokens": tensors_of("embeddings.word_embeddings"),
+        "embeddings.positions.table": tensors_of("embeddings.position_embeddings"),
+        "embeddings.norm": tensors_of("embeddings.LayerNorm"),
+        "layers.{n}.attention.query": tensors_of("transformer.layer.{n}.attention.q_lin"),
+        "layers.{n}.attention.key": tensors_of("transformer.layer.{n}.attention.k_lin"),
+        "layers.{n}.attention.value": tensors_of("transformer.layer.{n}.attention.v_lin"),
+        "layers.{n}.attention.output": tensors_of("transformer.layer.{n}.attention.out_lin"),
+        "layers.{n}.attention_norm": tensors_of("transformer.layer.{n}.sa_layer_norm"),
+        "layers.{n}.feed_forward.up": tensors_of("transformer.layer.{n}.ffn.lin1"),
+        "layers.{n}.feed_forward.down": tensors_of("transformer.layer.{n}.ffn.lin2"),
+        "layers.{n}.feed_forward_norm": tensors_of("transformer.layer.{n}.output_layer_norm"),
+    },
+    prefix="distilbert.",
+    body=("embeddings.", "transformer."),
+    keys={
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "hidden_size": "dim",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+        "layer_norm_eps": None,
+        "type_vocab_size": None,
+    },
+    settings=lambda values: {"segments": 0},
+    heads=distilbert_heads,
 )

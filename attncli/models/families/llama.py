@@ -3,9 +3,12 @@
 latter has layers without positions.
 
 RMSNorm before both parts of a layer and after the last layer; rotary positions; SwiGLU; groups of heads share keys.
+
+Qwen 3, OLMo 2 and Phi 3 differ from it at the end of this file.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from attncli.base.errors import RequestError
@@ -19,6 +22,7 @@ from attncli.models.families.family import (
     Values,
     decoder_heads,
     fuse,
+    grouped_query_key_value,
     rotary_positions,
     tensors_of,
 )
@@ -156,4 +160,92 @@ FAMILY = Family(
     keys={"layer_norm_eps": "rms_norm_eps", "type_vocab_size": None},
     settings=settings,
     heads=heads,
+)
+
+
+# --- Qwen 3 ---------------------------------------------------------------------------------------------
+
+# Qwen 3 (Yang et al. 2025): Llama's parts, with a norm of each head's queries and keys.
+
+
+def qwen3_settings(values: Values) -> dict[str, Any]:
+    bias = values.flag("attention_bias")
+    return {**settings(values), "query_key_norm": "head", "biases": Biases(bias, False, norms=False)}
+
+
+QWEN3 = replace(
+    FAMILY,
+    name="qwen3",
+    types={"qwen3": {**QWEN, "head_dim": 128}},
+    tensors={
+        **TENSORS,
+        "layers.{n}.attention.query_norm": tensors_of("layers.{n}.self_attn.q_norm"),
+        "layers.{n}.attention.key_norm": tensors_of("layers.{n}.self_attn.k_norm"),
+    },
+    settings=qwen3_settings,
+)
+
+
+# --- OLMo 2 ---------------------------------------------------------------------------------------------
+
+# OLMo 2 (Team OLMo 2024): Llama's parts, with norms after both parts of a layer instead of before them, and norms of
+# the joined queries and the joined keys of all heads.
+
+
+def olmo2_settings(values: Values) -> dict[str, Any]:
+    changed = {"norm_first": False, "output_norm": True, "query_key_norm": "all"}
+    bias = values.flag("attention_bias")
+    return {**settings(values), **changed, "biases": Biases(bias, False, norms=False)}
+
+
+_PRE_NORMS = ("layers.{n}.attention_norm", "layers.{n}.feed_forward_norm")
+OLMO2 = replace(
+    FAMILY,
+    name="olmo2",
+    types={"olmo2": {**DEFAULTS, "vocab_size": 50304, "pad_token_id": 1, "layer_norm_eps": 1e-5}},
+    tensors={
+        **{name: source for name, source in TENSORS.items() if name not in _PRE_NORMS},
+        "layers.{n}.attention.query_norm": tensors_of("layers.{n}.self_attn.q_norm"),
+        "layers.{n}.attention.key_norm": tensors_of("layers.{n}.self_attn.k_norm"),
+        "layers.{n}.attention_output_norm": tensors_of("layers.{n}.post_attention_layernorm"),
+        "layers.{n}.feed_forward_output_norm": tensors_of("layers.{n}.post_feedforward_layernorm"),
+    },
+    settings=olmo2_settings,
+)
+
+
+# --- Phi 3 ----------------------------------------------------------------------------------------------
+
+# Phi 3 (Abdin et al. 2024): Llama's parts, with query, key and value in one matrix, and a window in every layer.
+
+
+def phi3_settings(values: Values) -> dict[str, Any]:
+    return {
+        **settings(values),
+        "reach": reach_of_layers(values, [SLIDING] * values.layers),
+        "biases": Biases(False, False, norms=False),
+    }
+
+
+PHI3 = replace(
+    FAMILY,
+    name="phi3",
+    types={
+        "phi3": {
+            **DEFAULTS,
+            "vocab_size": 32064,
+            "hidden_size": 3072,
+            "intermediate_size": 8192,
+            "max_position_embeddings": 4096,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 32000,
+            "partial_rotary_factor": 1.0,
+        }
+    },
+    tensors={
+        **TENSORS,
+        **grouped_query_key_value("layers.{n}.self_attn.qkv_proj"),
+        "layers.{n}.feed_forward.up": tensors_of("layers.{n}.mlp.gate_up_proj"),
+    },
+    settings=phi3_settings,
 )

@@ -99,7 +99,7 @@ class Facts:
     def vocab_size(self) -> int:
         if EMBEDDINGS not in self.file.tensors:
             raise RequestError(f"{self.file.path} lacks the tensor {EMBEDDINGS}")
-        return self.file.tensors[EMBEDDINGS].shape[0]
+        return self.file.shape(EMBEDDINGS)[0]
 
 
 def _sizes(facts: Facts) -> dict[str, Any]:
@@ -423,7 +423,7 @@ class Translation:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor as transformers has it."""
-        shape = self.file.tensors[name].shape
+        shape = self.file.shape(name)
         return shape[::-1] if _module(name) in self.architecture.transposed else shape
 
     def values(self, name: str) -> Floats:

@@ -1,6 +1,6 @@
 """The table of `attncli compare`, of a document made up here."""
 
-from attncli.features.compare import _layers, _percent, _title, _ways
+from attncli.features.compare import _layers, _ways
 from attncli.report import Cell
 from attncli.report.terminal import text_of
 
@@ -45,7 +45,7 @@ def drawn(document):
 
 def test_what_is_past_the_tolerance_is_marked():
     assert cells(_layers(DOCUMENT), "wrong") == ["2.0e-05", "NaN", "2.0e-04"]
-    assert cells(_ways({"ways": WAYS}), "wrong") == ["3.0e-03", "NaN"]
+    assert cells(_ways(WAYS), "wrong") == ["3.0e-03", "NaN"]
 
 
 def test_half_precision_has_columns_for_the_errors():
@@ -59,16 +59,12 @@ def test_half_precision_has_columns_for_the_errors():
 
 
 def test_a_line_a_way_and_names_are_text():
-    lines = [" ".join(line.split()) for line in text_of([], [_ways({"ways": WAYS})]).splitlines()]
+    lines = [" ".join(line.split()) for line in text_of([], [_ways(WAYS)]).splitlines()]
     assert "pair --pair 3.0e-06 1e-05" in lines
     assert "tokens theirs: no\\x1b[31m files not compared none" in lines
 
 
-def test_the_title_says_what_is_compared_and_which_rows_do_not_count():
-    heading, about = _title(DOCUMENT)
-    assert heading.endswith(" beside transformers: the largest differences") and "[PAD]" not in about
-    assert "20 tokens (the rows of 8 [PAD] do not count" in _title({**DOCUMENT, "queries": 12})[1]
-
-
 def test_only_all_of_it_is_all():
-    assert [_percent(part) for part in (1.0, 0.99999, 0.5, 0.0)] == ["100%", "99.9%", "50.0%", "0.0%"]
+    layers = [{**DOCUMENT["layers"][0], "agreement": share} for share in (1.0, 0.99999, 0.5, 0.0)]
+    table = _layers({**DOCUMENT, "layers": layers})
+    assert [row[3] for row in table.rows[1:]] == ["100%", "99.9%", "50.0%", "0.0%"]

@@ -157,5 +157,5 @@ def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(t
     assert found.same and "transformers is at fault: from layer" in found.verdict
     ways = go_every_way(peers, WAYS)
     assert all(way.same for way in ways), ways
-    assert [way.name for way in ways if way.difference is None] == ["logits"]
+    assert [way.way for way in ways if way.difference is None] == ["logits"]
     assert peers.run_finite(model.tokenizer.encode("the cat sat"), "padding")[1] is None

@@ -27,7 +27,6 @@ from attncli.features.mechanisms.designs import (
     POSITIONS,
     designs,
     group_sizes,
-    sharing,
     variants,
     verdict_on_distance,
     with_shared_keys,
@@ -92,7 +91,7 @@ def test_each_position_and_window_is_what_it_is_called():
 def test_a_window_of_no_less_than_the_text_moves_nothing(seed, more):
     head = in_layer(seed)
     [wide] = designs(head, reach=5 + more, only="window")
-    assert wide.found.moved < 1e-6 and wide.control_moved < 1e-6 and wide.verdict == "as in any order"
+    assert wide.found.moved < 1e-6 and wide.controls[0].moved < 1e-6 and wide.verdict == "as in any order"
     [narrow] = designs(head, reach=0, only="window")
     assert np.array_equal(narrow.found.weights, np.eye(6)) and narrow.found.distance == 0
 
@@ -134,30 +133,39 @@ def test_sharing_with_nobody_moves_nothing_and_nor_does_sharing_the_same(seed):
     assert with_shared_keys(head, 1).moved < 1e-6
     alike = replace(head, key=head.key[1].expand_as(head.key))
     found = designs(alike, only="multi-query")[0]
-    assert found.found.moved < 1e-6 and found.control_moved < 1e-6 and found.verdict == "as with another's"
+    assert found.found.moved < 1e-6 and found.controls[0].moved < 1e-6 and found.verdict == "as with another's"
+
+
+def described(head, only):
+    return [design.described for design in designs(head, only=only)]
 
 
 def test_heads_share_keys_by_twos_and_all_together():
     one, _, _, twelve = of = [in_layer(heads=heads, number=0) for heads in (1, 2, 9, 12)]
     assert group_sizes(twelve) == [1, 2, 3, 4, 6, 12] and group_sizes(one) == [1]
-    assert [sharing(head, "grouped") for head in of] == [None, 2, 3, 2]
-    assert [sharing(head, "multi-query") for head in of] == [None, 2, 9, 12]
-    assert sharing(twelve, "alibi") is None
+    assert [described(head, "grouped") for head in of] == [
+        [],
+        ["keys of 2 heads"],
+        ["keys of 3 heads"],
+        ["keys of 2 heads"],
+    ]
+    assert [described(head, "multi-query") for head in of] == [
+        [],
+        *([f"keys of {all_of} heads"] for all_of in (2, 9, 12)),
+    ]
     assert [group_sizes(in_layer(heads=12, key_heads=keys)) for keys in (6, 3, 1)] == [[2, 4, 6, 12], [4, 12], [12]]
-    assert sharing(in_layer(heads=12, key_heads=3), "grouped") == 12
-    assert sharing(in_layer(heads=12, key_heads=1), "multi-query") is None
-    alone = in_layer(heads=1, number=0)
-    assert {"grouped", "multi-query"}.isdisjoint(maps(alone))
-    assert designs(alone, only="grouped") == []
+    assert described(in_layer(heads=12, key_heads=3), "grouped") == ["keys of 12 heads"]
+    assert described(in_layer(heads=12, key_heads=1), "multi-query") == []
+    assert {"grouped", "multi-query"}.isdisjoint(maps(one))
 
 
 def test_verdicts_on_real_heads(minilm, trained):
     """The keys of its own group are nearer than other heads', and ALiBi knows where tokens stand."""
     [grouped] = designs(HeadInLayer.of(minilm, trained()), only="grouped")
     assert grouped.verdict == "nearer than any other's" and len(grouped.controls) == 11
-    assert grouped.found.moved < min(control.moved for control in grouped.controls)
     [alibi] = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")
-    assert alibi.verdict == "looks nearer" and alibi.found.distance < alibi.control_distance - 1
+    assert alibi.verdict == "looks nearer"
+    assert alibi.found.distance < alibi.document()["control_distance"] - 1
 
 
 # --- verdicts -------------------------------------------------------------------------------------------
@@ -178,9 +186,8 @@ def seen(distance: float, moved: float = 0.5) -> Figures:
         (7, 6, (3, 5), "as in any order"),
     ],
 )
-def test_nearer_is_nearer_than_the_head_and_all_controls(monkeypatch, own, distance, controls, verdict):
-    monkeypatch.setattr(HeadInLayer, "own_figures", seen(own))
-    assert verdict_on_distance(in_layer(), seen(distance), [seen(one) for one in controls]) == verdict
+def test_nearer_is_nearer_than_the_head_and_all_controls(own, distance, controls, verdict):
+    assert verdict_on_distance(seen(distance), [seen(one) for one in (own, *controls)]) == verdict
 
 
 # --- scores ---------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from torch import Tensor
 from attncli import RequestError, load_model
 from attncli.analysis.patterns import total_variation
 from attncli.attention.mistakes import MISTAKES
-from attncli.checks.passes import AttentionInputs
 from attncli.features.mechanisms.head import HeadInLayer
 from attncli.features.mechanisms.mistakes import formula_of, inputs_of, make_mistakes
 from attncli.models.head import one_head
+from attncli.models.taps import InputsAndOutputs
 from attncli.record import Request
 
 TEXT = "the cat sat on the unbelievable cat"
@@ -65,10 +65,10 @@ def names_shown(found):
 
 def output_of(model, head) -> Tensor:
     """Return the output of the layer's attention in the model's own walk, `[token, hidden_size]`."""
-    kept, [layer] = AttentionInputs(model), head.record.layers
+    kept, [layer] = InputsAndOutputs(), head.record.layers
     with torch.inference_mode():
         list(model.take([head.record.tokens], Request("all", mask=head.record.mask_name), [kept]))
-        return kept.joined(layer)
+        return kept.attended(layer, model.network.layer(layer).attention)
 
 
 @pytest.mark.parametrize(("mask", "pad_to"), [("padding", None), ("padding", 38), ("causal", 38), ("none", 38)])
@@ -170,11 +170,11 @@ def test_the_change_of_the_output_is_that_of_the_layer_s(small):
     head = head_of(small, pad_to=38)
     found = by_name(make_mistakes(small, head))
     attention, real = small.network.layer(1).attention, ~torch.tensor(head.record.tokens.padding)
-    kept = AttentionInputs(small)
+    kept = InputsAndOutputs()
     with torch.inference_mode():
         list(small.take([head.record.tokens], Request("all"), [kept]))
-        joined = attention.join_heads(kept.made[1])[0]
-    output = kept.joined(1)
+        joined = attention.join_heads(kept.kept[1][0][None])[0]
+    output = kept.attended(1, attention)
     changed = (joined - output)[real].norm() / output[real].norm()
     assert found["no W_O"].moved.output == pytest.approx(float(changed), rel=1e-4)
 

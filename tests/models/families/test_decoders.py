@@ -1,4 +1,4 @@
-"""Decoders: config.json of published models, as transformers reads it, and what is left to transformers."""
+"""Decoders: config.json of published models, as transformers reads it, and their tensors and heads."""
 
 import json
 from dataclasses import asdict
@@ -12,10 +12,10 @@ from checkpoints import DECODERS, EACH_DECODER, edit_config, language_head, make
 from safetensors.torch import load_file, save_file
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from attncli import RequestError, load_model
+from attncli import load_model
 from attncli.attention import Rotary
-from attncli.models.config import ModelConfig, choose_engine, values_of
-from attncli.models.families.family import NoOwnNetwork, Turned
+from attncli.models.config import ModelConfig, values_of
+from attncli.models.families.family import Turned
 from attncli.models.opening import Opening
 from attncli.record import Request
 
@@ -131,63 +131,6 @@ def test_the_head_is_tied_and_bounded_as_in_transformers(name):
     assert scores.tied == theirs.tie_word_embeddings
     assert scores.softcap == getattr(theirs, "final_logit_softcapping", None)
     assert config.family is family
-
-
-# --- what is left to transformers, and what is wrong ------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("family", "changes", "why"),
-    [
-        ("phi3", {"rope_scaling": {"type": "longrope", "long_factor": [1.0], "short_factor": [1.0]}}, "'longrope'"),
-        ("qwen2", {"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn'"),
-        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic'"),
-        ("llama", {"partial_rotary_factor": 0.5}, "a part of each head"),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
-        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is false"),
-        ("gpt2", {"add_cross_attention": True}, "add_cross_attention is set"),
-        ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention is set"),
-        ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention is set"),
-        ("gpt_neox", {"hidden_act": "gelu_fast"}, "activation 'gelu_fast'"),
-    ],
-)
-def test_what_our_network_lacks_is_for_transformers(family, changes, why):
-    data = {"model_type": family, "num_attention_heads": 4, **changes}
-    with pytest.raises(NoOwnNetwork, match=why):
-        ModelConfig.from_dict(data)
-    engine, reason = choose_engine(data)
-    assert engine == "transformers" and reason is not None
-
-
-@pytest.mark.parametrize(
-    ("family", "changes", "what"),
-    [
-        ("llama", {"num_key_value_heads": 5}, "num_key_value_heads is 5"),
-        ("llama", {"head_dim": 0}, "head_dim is 0"),
-        ("llama", {"head_dim": 7}, "heads of 7 elements"),
-        ("llama", {"rope_scaling": LLAMA_3 | {"low_freq_factor": 4.0}}, "not below high_freq_factor 4"),
-        ("llama", {"rope_scaling": LLAMA_3 | {"factor": 0.5}}, "factor is 0.5"),
-        ("llama", {"rope_theta": "10000"}, "rope_theta is '10000'"),
-        ("mistral", {"sliding_window": 1}, "sliding_window is 1"),
-        ("mistral", {"sliding_window": "far"}, "sliding_window is 'far'"),
-        ("qwen2", {"layer_types": [FULL]}, ": 32 layers must be"),
-        ("qwen2", {"use_sliding_window": True, "max_window_layers": -1}, "max_window_layers is -1"),
-        ("smollm3", {"no_rope_layers": [1, 2] * 18}, "no_rope_layers must be 0 or 1"),
-        ("gemma3_text", {"layer_types": ["chunked_attention"] * 26}, "layer_types is"),
-        ("gemma3_text", {"sliding_window_pattern": 0}, "sliding_window_pattern is 0"),
-        ("gemma2", {"attn_logit_softcapping": -1.0}, "attn_logit_softcapping"),
-        ("gemma2", {"query_pre_attn_scalar": "256"}, "query_pre_attn_scalar"),
-        ("phi3", {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
-        ("gpt2", {"n_embd": 770}, "hidden_size 770 is not divisible by 12 heads"),
-        ("gpt2", {"scale_attn_weights": 1}, "scale_attn_weights is 1"),
-        ("gpt_neox", {"use_parallel_residual": "no"}, "use_parallel_residual is 'no'"),
-    ],
-)
-def test_a_wrong_value_is_named(family, changes, what):
-    data = {"model_type": family, **changes}
-    with pytest.raises(RequestError, match=what) as refused:
-        ModelConfig.from_dict(data)
-    assert not isinstance(refused.value, NoOwnNetwork)
 
 
 # --- tensors --------------------------------------------------------------------------------------------

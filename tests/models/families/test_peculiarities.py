@@ -5,45 +5,22 @@ import json
 import numpy as np
 import pytest
 import torch
-from checkpoints import MERGES, byte_vocabulary, edit_config, make_checkpoint, make_config, make_network
+from checkpoints import MERGES, byte_vocabulary, edit_config, make_checkpoint
 from safetensors.torch import load_file, save_file
 from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
-from walks import CPU, made_up, network_of, walked
+from walks import CPU
 
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import Turned
 from attncli.models.head import one_head
-from attncli.models.transformers_peer import Reference, load_reference
+from attncli.models.transformers_peer import load_reference
 from attncli.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("exact")
 
 # --- norms first -----------------------------------------------------------------------------------------
-
-
-NORMALISED = {"megatron-bert": False, "xlm-roberta-xl": False, "roberta-prelayernorm": True}
-
-
-@pytest.mark.parametrize("family", NORMALISED)
-def test_what_goes_into_the_first_layer(family):
-    """The sum of the tables, normalised or not; the last state is normalised, and those between are not."""
-    network = network_of(make_network(make_config(family)), torch.float64)
-    ids = [5, 6, 7, 8]
-    [states] = walked(network, [made_up(ids)], whole=True).states
-    embeddings = network.embeddings
-    first = 0 if network.config.padding_position is None else network.config.padding_position + 1
-    table = embeddings.positions.table.weight[first : first + 4]
-    total = embeddings.tokens.weight[ids] + embeddings.segments.weight[0] + table
-    if NORMALISED[family]:
-        total = embeddings.norm(total)
-    else:
-        assert not list(embeddings.norm.parameters())
-    torch.testing.assert_close(states[0], total)
-    back = (states[-1] - network.final_norm.bias) / network.final_norm.weight
-    torch.testing.assert_close(back.mean(dim=-1), torch.zeros(4).double())
-    assert (states[1:-1].mean(dim=-1).abs() > 1e-3).any()
 
 
 # --- EuroBERT --------------------------------------------------------------------------------------------
@@ -108,25 +85,6 @@ def test_what_newer_files_say_goes_first():
 
 
 # --- DeBERTa ---------------------------------------------------------------------------------------------
-
-
-DEBERTA = {
-    "model_type": "deberta",
-    "relative_attention": True,
-    "pos_att_type": "c2p|p2c",
-    "position_biased_input": False,
-    "max_relative_positions": -1,
-    "type_vocab_size": 0,
-}
-
-
-def of_deberta(**changes):
-    return ModelConfig.from_dict({**DEBERTA, **changes})
-
-
-def test_keys_of_version_2_mean_nothing():
-    """transformers passes over them."""
-    assert of_deberta(position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True) == of_deberta()
 
 
 def test_its_published_tokenizer(tmp_path):
@@ -211,17 +169,6 @@ def test_a_head_is_silenced_in_its_layer_alone(tmp_path):
 
 
 # --- RoFormer --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mask", ["none", "padding", "causal"])
-@pytest.mark.parametrize("turns", [False, True])
-def test_values_are_turned_where_it_says_so(turns, mask):
-    reference = Reference(make_network(make_config("roformer", rotary_value=turns)), CPU, torch.float64)
-    text = made_up(list(range(3, 23)), [True] * 17 + [False] * 3)
-    [weights], [states] = walked(network_of(reference.network, torch.float64), [text], mask, whole=True)[:2]
-    theirs, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights, theirs, rtol=0, atol=1e-12)
-    torch.testing.assert_close(states, their_states, rtol=0, atol=1e-11)
 
 
 def test_angles_are_those_of_its_table_to_the_last_bit_of_float32():

