@@ -22,7 +22,7 @@ TEXTS, TOKENS = 2, 6
 
 
 class Case(NamedTuple):
-    """A network without dropout, its inputs, and what gives its own maps `[text, head, query, key]`, in order."""
+    """A network, its inputs, and what gives its own maps `[text, head, query, key]`, in order."""
 
     network: nn.Module
     inputs: dict[str, Any]
@@ -42,16 +42,18 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A network of the table. make: makes its case, whose dropout is then switched off."""
+    """A network of the table. make: makes its case."""
 
     name: str
     library: str
     make: Callable[[], Case]
 
-    def case(self) -> Case:
+    def case(self, dropout: bool = False) -> Case:
         torch.manual_seed(0)
         case = self.make()
-        without_dropout(case.network.eval())
+        if not dropout:
+            without_dropout(case.network)
+        case.network.eval()
         return case
 
 
@@ -204,7 +206,7 @@ def vectors(*shape: int) -> Tensor:
 
 
 def layer(kind: Any = nn.TransformerEncoderLayer, **options: Any) -> nn.Module:
-    return kind(WIDTH, HEADS, 64, dropout=0.0, batch_first=True, **options)
+    return kind(WIDTH, HEADS, 64, batch_first=True, **options)
 
 
 @row("torch.nn", "TransformerEncoder")
@@ -230,7 +232,7 @@ def decoder() -> Case:
 
 @row("torch.nn", "Transformer")
 def transformer() -> Case:
-    network = nn.Transformer(WIDTH, HEADS, 2, 2, 64, dropout=0.0, batch_first=True)
+    network = nn.Transformer(WIDTH, HEADS, 2, 2, 64, batch_first=True)
     hidden = {"src_key_padding_mask": PADDING, "memory_key_padding_mask": PADDING}
     return Case(network, {"": (vectors(), vectors(TEXTS, 4, WIDTH)), **hidden}, by_heads)
 
@@ -300,7 +302,7 @@ for kind, sizes in OF_TEXT.items():
 def t5() -> Case:
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
     inputs = {"input_ids": ids(), "attention_mask": (~PADDING).long(), "decoder_input_ids": ids(4)}
-    return of_transformers("t5", {**sizes, "dropout_rate": 0.0}, inputs)
+    return of_transformers("t5", sizes, inputs)
 
 
 @row("transformers", "bart")
