@@ -11,7 +11,6 @@ from types import FrameType
 from attncli.base import files as making
 
 ENDING = ("SIGTERM", "SIGHUP")
-SOON = 0.05  # seconds
 IMPORTING = "<frozen importlib._bootstrap>"  # the file of whatever imports, as Python names it
 
 
@@ -22,7 +21,7 @@ def prepare() -> None:
             signal.signal(number, end)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = interrupt_again
+    sys.unraisablehook = lambda lost: None  # such as what zipfile says of an archive that Ctrl-C left open
 
 
 def end(number: int, _: object) -> None:
@@ -48,11 +47,3 @@ def imports(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Send a Ctrl-C again that came in a callback of Python's own, as there are at every import: Python drops it."""
-    if isinstance(lost.exc_value, KeyboardInterrupt):
-        from threading import Timer
-
-        Timer(SOON, os.kill, (os.getpid(), signal.SIGINT)).start()

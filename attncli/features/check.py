@@ -107,11 +107,11 @@ class Check(Feature):
             "nowhere": self.nowhere,
         }
         real = None if self.model is None else self._locate_layer(self.model)
-        from attncli.checks.code.process import check_apart
+        from attncli.checks.code.process import Checking
 
-        with progress(None, "checks") as advance:
+        with progress(None, "checks") as advance, Checking(what, chosen, real, self.seconds, self.gigabytes) as child:
             try:
-                document = check_apart(what, chosen, real, self.seconds, self.gigabytes, advance)
+                document = child.result(advance)
             except RequestError as error:
                 reason, *adapter = str(error).split("\n")
                 if adapter:

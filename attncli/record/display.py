@@ -245,12 +245,12 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
 # Visible on white and on black (3:1), and told apart with normal vision, protanopia, deuteranopia and tritanopia:
-# tests/base/test_palette.py.
+# tests/record/test_palette.py.
 HEAD_COLOURS = ("#2d69b4", "#ff3c1e", "#00a52d", "#960fff", "#d27878", "#c30f78", "#5a693c", "#ff2df0")
 
 # Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
 # they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that
-# doesn't tell red from green loses any: tests/base/test_palette.py.
+# doesn't tell red from green loses any: tests/record/test_palette.py.
 WEIGHTS_NAME = "violets"  # among matplotlib's colour maps
 WEIGHTS = (
     "#ffffff", "#e5f0fb", "#cce1f7", "#b4d1f3", "#9dc1f0", "#88b0ed", "#779fe8", "#6a8ee3", "#617cdc",

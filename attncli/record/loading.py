@@ -18,7 +18,7 @@ from attncli.base.printable import first_line
 from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, name, one_of, real, refuse, text
 from attncli.base.untrusted import Tensors, check_regular, listed, parse_json, read_json
 from attncli.record.making import Known, as_maps, as_tokens, assembled, record_of
-from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, precision_of
+from attncli.record.masks import MEASURES, check_hidden, check_maps, compact, masks_of, room
 from attncli.record.parts import (
     SCORE_ARRAYS,
     USUAL_ARRAYS,
@@ -120,8 +120,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         if len(set(pairs)) < len(pairs) or rows != set(layers) or columns != set(heads):
             raise ValueError("its pairs are not distinct heads in each of its layers and heads")
     sinks = labels.get("sinks", False)
-    precision = precision_of(weights, measure, labels.get("dtype"), sinks)
-    check_maps(weights, measure, precision.room, sinks)
+    check_maps(weights, measure, room(labels.get("dtype")), sinks)
     if not mask.all():
         check_hidden((weights.max(axis=1) > 0) & ~mask, tokens)
     whose = numbers, labels.get("terms", []), layers, heads, queries, keys
@@ -139,7 +138,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         kind=labels.get("kind", "encoder"),
         measure=measure,
         prediction=read_prediction(labels, tokens),
-        dtype=precision.dtype,
+        dtype=labels.get("dtype", "float32"),
         sinks=sinks,
         usual=build_usual(numbers, labels, len(layers), len(heads)),
         written=read_written(labels, tokens),
@@ -221,19 +220,19 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
             model=model,
             sinks=entry.get("sinks", False),
         )
-        dtype, room = precision_of(weights, known.measure, entry.get("dtype"), known.sinks)
+        dtype = entry.get("dtype")
         if "masks" in entry:
-            record = assembled(weights, tokens, keys, None, known, room)
+            record = assembled(weights, tokens, keys, None, known, room(dtype))
             masks = masks_of(entry["masks"], layers, *weights.shape[-2:])
             check_hidden((weights.max(axis=1) > 0) & ~masks, record.tokens)
             record = replace(record, masks=compact(masks), mask_name=entry["mask"])
         else:
             try:
-                record = assembled(weights, tokens, keys, entry["mask"], known, room)
+                record = assembled(weights, tokens, keys, entry["mask"], known, room(dtype))
             except RequestError:  # a layer that attends beyond the named mask, or words
-                record = replace(assembled(weights, tokens, keys, None, known, room), mask_name=entry["mask"])
+                record = replace(assembled(weights, tokens, keys, None, known, room(dtype)), mask_name=entry["mask"])
         prediction, written = read_prediction(entry, tokens), read_written(entry, tokens)
-        yield replace(record, prediction=prediction, dtype=dtype, written=written, pairs=pairs)
+        yield replace(record, prediction=prediction, dtype=dtype or "float32", written=written, pairs=pairs)
 
 
 def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:

@@ -22,8 +22,8 @@ LARGEST = float(np.finfo(np.float32).max)
 LEAST = 1e-3
 WIDER = 8  # tolerance as a multiple of the dtype's spacing at 1
 HALVES = {"float16": 2.0**-10, "bfloat16": 2.0**-7}  # spacing at 1 of the half-precision dtypes
-# The tolerance for old files without a dtype whose numbers are not half precision. Their weights may be sums of
-# bfloat16 weights, as those of words. One rounding changes a number by at most this share of it.
+# The tolerance for files without a dtype. Old ones may hold sums of bfloat16 weights, as those of words. One rounding
+# changes a number by at most this share of it.
 NO_DTYPE = HALVES["bfloat16"] / 2
 
 
@@ -42,41 +42,9 @@ MEASURES = {
 }
 
 
-def room(dtype: str) -> float:
-    """Return the tolerance of a row's sum for numbers computed in this dtype."""
-    return max(LEAST, WIDER * HALVES.get(dtype, 0.0))
-
-
-class Precision(NamedTuple):
-    """The dtype that maps were computed in. room: the tolerance of a row's sum."""
-
-    dtype: str
-    room: float
-
-
-def precision_of(weights: Floats, measure: str, stated: str | None, sinks: bool = False) -> Precision:
-    """Return the precision of a file's maps, as stated in the file or inferred from its numbers.
-
-    Half precision is inferred if rows miss their sum by more than float32 explains, and every number fits that dtype.
-    """
-    if stated not in (None, "float32"):
-        return Precision(stated, room(stated))
-    half = next((name for name in ("bfloat16", "float16") if holds(weights[:1, :1], name) and holds(weights, name)), "")
-    sums = MEASURES[measure].sums
-    if half and sums:
-        with np.errstate(all="ignore"):  # infinity is rejected later
-            missing = misses(weights.sum(axis=-1), sums, sinks)
-        if (missing > LEAST).any():
-            return Precision(half, room(half))
-    return Precision("float32", NO_DTYPE if stated is None else LEAST)
-
-
-def holds(weights: Floats, half: str) -> bool:
-    """Return True if every number can be written in this half precision."""
-    if half == "bfloat16":
-        return not (np.ascontiguousarray(weights).view(np.uint32) & 0xFFFF).any()
-    with np.errstate(all="ignore"):
-        return bool((weights.astype(np.float16) == weights).all())
+def room(dtype: str | None) -> float:
+    """Return the tolerance of a row's sum for numbers computed in this dtype. None: a file doesn't say which."""
+    return NO_DTYPE if dtype is None else max(LEAST, WIDER * HALVES.get(dtype, 0.0))
 
 
 def misses(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:

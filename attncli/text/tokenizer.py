@@ -1,20 +1,10 @@
-"""Tokenize texts: str -> Tokens with ids, strings, segments, word numbers and character offsets, using `tokenizers`.
-
-A long text is tokenized in pieces, since tokens take about a hundred times the memory of their characters. Each piece
-begins a little before the previous one ends. The end of a piece can change its tokens: it may cut a word, or remove or
-add a space. So pieces are joined inside their overlap, where the middle half of it must give the same tokens in both.
-The joint is at the beginning of a word if there is one.
-
-This is exact if no token depends on text further away than a quarter of OVERLAP, as when texts are split at spaces. For
-byte-pair encoding (Sennrich et al. 2016) it also holds within words: tokens are right if every two neighbours are
-right. If two pieces disagree, as in a word without end, the first one is extended.
-"""
+"""Tokenize texts: str -> Tokens with ids, strings, segments, word numbers and character offsets, using `tokenizers`."""
 
 import re
 import warnings
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,64 +28,14 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 
-# --- texts of any length -------------------------------------------------------------------------------
-
-
-PIECE = 2**16  # characters tokenized in one call
-OVERLAP = 2**11  # characters shared by two neighbouring pieces
-GROWTH = 4  # factor by which a piece grows if it can't be joined to the next
-LONGEST = 2**22  # characters: the maximum length of a piece
+LONGEST = 2**22  # characters of a text whose tokens are all needed, which take about a hundred times their memory
+ENOUGH = 2**16, 128  # characters, in all and per token, that give the first tokens of a text
+FOLLOWING = 2**11  # characters after a token that can change it
 
 REPLACING = re.compile("mask|unk|extra_id|unused", re.IGNORECASE)  # in the names of special tokens that stand for words
 
-_Cut = Callable[[str], Tokens]
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A piece of a text, tokenized on its own.
-
-    start: its first character. tokens: including the special tokens at both ends. Places number these tokens.
-    """
-
-    text: str
-    start: int
-    size: int
-    tokens: Tokens
-
-    @classmethod
-    def of(cls, text: str, start: int, size: int, cut: _Cut) -> "_Piece":
-        return cls(text, start, size, cut(text[start : start + size]))
-
-    @property
-    def stop(self) -> int:
-        return min(self.start + self.size, len(self.text))
-
-    @cached_property
-    def places(self) -> range:
-        """Return the places of the tokens between the special ones."""
-        return between(self.tokens)
-
-    def begin(self, place: int) -> int:
-        """Return the first character of a token, counted in the whole text."""
-        return self.start + self.tokens.offsets[place][0]
-
-    def end(self, place: int) -> int:
-        return self.start + self.tokens.offsets[place][1]
-
-    def within(self, low: int, high: int) -> range:
-        """Return the places of the tokens that lie within these characters."""
-        first = bisect_left(self.places, low, key=self.begin)
-        last = bisect_left(self.places, high + 1, key=self.end)
-        return self.places[first : max(first, last)]
-
-    def tail(self) -> int | None:
-        """Return where the next piece may begin: at a late word if there is one, else at a late token, else None."""
-        late = self.within(self.stop - OVERLAP, self.stop)
-        words = self.tokens.words
-        begins = (place for place in late if words[place] != words[place - 1])
-        place = next(begins, late[0] if late else None)
-        return None if place is None or self.begin(place) <= self.start else self.begin(place)
+# Tokenizers that first split a text into words with a dictionary, and the dictionary.
+CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
 
 
 def between(tokens: Tokens) -> range:
@@ -103,107 +43,6 @@ def between(tokens: Tokens) -> range:
     if all(tokens.special):
         return range(0)
     return range(tokens.special.index(False), len(tokens) - tokens.special[::-1].index(False))
-
-
-def stretches(text: str, cut: _Cut) -> Iterator[Tokens]:
-    """Yield the tokens of a text in stretches, each with the special tokens of the whole text at its ends. Offsets and
-    words are those of the whole text.
-
-    cut: tokenizes a short text. A text of up to PIECE characters is passed to it unchanged.
-
-    Raises Unreadable if LONGEST characters can't be cut.
-    """
-    piece, begin, word = _Piece.of(text, 0, PIECE, cut), 0, 0
-    while piece.stop < len(text):
-        seam = find_seam(piece, cut)
-        if seam is None:
-            size = piece.size * GROWTH
-            if size > LONGEST:
-                raise Unreadable(
-                    f"from character {piece.start:,} on the text has no place within {LONGEST:,} characters where it "
-                    "can be cut: put spaces between its words"
-                )
-            piece = _Piece.of(text, piece.start, size, cut)
-            continue
-        following, before, after = seam
-        yield shift_tokens(piece, begin, before, word)
-        word += (piece.tokens.words[before] or 0) - (following.tokens.words[after] or 0)
-        piece, begin = following, after
-    yield piece.tokens if piece.start == 0 else shift_tokens(piece, begin, piece.places.stop, word)
-
-
-def beginning(text: str, tokens: int, cut: _Cut) -> str:
-    """Return enough of a text to keep its first `tokens` tokens exactly.
-
-    A text of up to PIECE characters is returned unchanged. Raises Unreadable as `stretches` does, and if more than
-    LONGEST characters would be needed.
-    """
-    if len(text) <= PIECE:
-        return text
-    found = 0
-    for some in stretches(text, cut):
-        end = max(stop for _, stop in some.offsets)
-        found += len(between(some))
-        if found >= tokens:
-            return text[: end + OVERLAP]
-        if end > LONGEST:
-            raise Unreadable(f"the text has {len(text):,} characters, more than the limit of {LONGEST:,}: shorten it")
-    return text
-
-
-def find_seam(piece: _Piece, cut: _Cut) -> tuple[_Piece, int, int] | None:
-    """Return the next piece, and the places of one shared token in this piece and the next; None if there is none."""
-    start = piece.tail()
-    if start is None:
-        return None
-    quarter = (piece.stop - start) // 4
-    low, high = start + quarter, piece.stop - quarter
-    ours = piece.within(low, high)
-    if len(ours) < 2:
-        return None
-    following = _Piece.of(piece.text, start, PIECE, cut)
-    theirs = following.within(low, high)
-    mine, its = piece.tokens.take(ours), following.tokens.take(theirs)
-    identical = (
-        mine.ids == its.ids
-        and mine.shown == its.shown
-        and list(map(piece.begin, ours)) == list(map(following.begin, theirs))
-        and list(map(piece.end, ours)) == list(map(following.end, theirs))
-        and numbered_from_0(mine.words) == numbered_from_0(its.words)
-    )
-    if not identical:
-        return None
-    words = piece.tokens.words
-    same = list(zip(ours, theirs, strict=True))[1:]
-    apart = [both for both in same if piece.begin(both[0]) >= piece.end(both[0] - 1)]  # not inside a character
-    begins = [both for both in apart if words[both[0]] != words[both[0] - 1]]
-    return next(((following, *both) for both in begins or apart), None)
-
-
-def numbered_from_0(words: list[int | None]) -> list[int | None]:
-    first = next((word for word in words if word is not None), 0)
-    return [None if word is None else word - first for word in words]
-
-
-def shift_tokens(piece: _Piece, first: int, last: int, word: int) -> Tokens:
-    """Return some of a piece's tokens with their positions in the whole text, and the special tokens at their ends."""
-    places = piece.places
-    first = max(first, places.start)
-    ends = range(places.start), range(places.stop, len(piece.tokens))
-    head, body, tail = (piece.tokens.take(part) for part in (ends[0], range(first, last), ends[1]))
-    body = replace(
-        body,
-        offsets=[(piece.start + start, piece.start + stop) for start, stop in body.offsets],
-        words=[None if number is None else number + word for number in body.words],
-    )
-    return head.joined(body, tail)
-
-
-# --- the tokenizer -------------------------------------------------------------------------------------
-
-
-# Tokenizers that first split a text into words with a dictionary, and the dictionary.
-CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
 
 
 class Names(Sequence[str]):
@@ -267,7 +106,9 @@ class Tokenizer:
         whole = (text,) if pair is None else (text, pair)
         for part in whole:
             check_text(part)
-        texts = tuple(beginning(part, self.max_tokens, self.cut) for part in whole)
+        if (longest := max(map(len, whole))) > LONGEST and ENOUGH[1] * self.max_tokens > LONGEST:
+            raise too_long(longest)
+        texts = tuple(part[: max(ENOUGH[0], ENOUGH[1] * self.max_tokens)] for part in whole)
         known = texts == whole  # else the total number of tokens is unknown
         encoding = self.encoding(*texts)
         total = len(encoding)
@@ -275,7 +116,7 @@ class Tokenizer:
             texts = cut_texts(texts, encoding, self.max_tokens)
             encoding = self.encoding(*texts, most=self.max_tokens)
         tokens = tokens_of(encoding, self.notation, *texts)
-        if total > self.max_tokens:
+        if total > self.max_tokens or not known:
             of = f" of {total} tokens" if known else f" tokens: {left_out(tokens, whole):,} characters are left out"
             warnings.warn(f"kept the first {len(tokens)}{of}", Notice, stacklevel=2)
         self.check(tokens, text)
@@ -316,18 +157,17 @@ class Tokenizer:
         self.check(tokens, text)
         return replace(tokens, special=special)
 
-    def stretches(self, text: str) -> Iterator[Tokens]:
-        """Yield all tokens of a text of any length in stretches (`attncli.text.tokenizer`).
-
-        Raises Unreadable if this tokenizer can't cut the text or keeps nothing of it.
-        """
+    def read(self, text: str) -> Tokens:
+        """Return all tokens of a text. Raises Unreadable if it is too long or this tokenizer keeps nothing of it."""
         check_text(text)
-        for tokens in stretches(text, self.cut):
-            self.check(tokens, text)
-            yield tokens
+        if len(text) > LONGEST:
+            raise too_long(len(text))
+        tokens = self.cut(text)
+        self.check(tokens, text)
+        return tokens
 
     def cut(self, text: str) -> Tokens:
-        """Return all tokens of a text in one call. Raises Unreadable as `encoding` does."""
+        """Return all tokens of a text, unchecked. Raises Unreadable as `encoding` does."""
         return tokens_of(self.encoding(text), self.notation, text)
 
     def encoding(self, *texts: str, most: int | None = None, marked: bool = False) -> Any:
@@ -462,6 +302,10 @@ class Tokenizer:
             raise RequestError(f"{name} can't be read: {first_line(error)}") from error
 
 
+def too_long(characters: int) -> Unreadable:
+    return Unreadable(f"the text has {characters:,} characters, more than the limit of {LONGEST:,}: shorten it")
+
+
 def cut_texts(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
     """Cut each text as far as possible while its first tokens stay the same. The longer text stays the longer one.
 
@@ -472,7 +316,7 @@ def cut_texts(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]
     kept = list(texts)
     for part in sorted(range(len(texts)), key=lambda part: len(ends[part])):
         if len(ends[part]) > most:
-            kept[part] = texts[part][: ends[part][most - 1] + OVERLAP]
+            kept[part] = texts[part][: ends[part][most - 1] + FOLLOWING]
             most = bisect_right(ends[part], len(kept[part])) + 1
     return tuple(kept)
 

@@ -12,7 +12,6 @@ from attncli.text.tokenizer import Tokenizer, between
 from attncli.text.tokens import Tokens, is_no_word, is_punctuation, word_groups, word_texts
 
 NO_WORD = -1
-FORGOTTEN = 2**13  # used tokens of a long text to accumulate before they are dropped
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,15 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     If two windows overlap, each counts its half of the shared tokens, in whole words, so that every token counts where
     it has most context. (A word with more pieces than fit into a window is cut.)
 
-    Raises RequestError if the stride would skip tokens, and as `Tokenizer.stretches` does.
+    Raises RequestError if the stride would skip tokens, and as `Tokenizer.read` does.
     """
-    body = Body(tokenizer.stretches(content))
+    body = Body(tokenizer.read(content))
     room = tokenizer.max_tokens - len(body.head) - len(body.tail)
     step = room if stride is None else stride
     if not 1 <= step <= room:
         raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, since a larger stride skips tokens")
     start = border = number = 0
-    while (known := body.reach(start + 2 * room + 1)) > start + room:
+    while (known := len(body.tokens)) > start + room:
         number += 1
         following = body.last_word(start + 1, start + step)
         if known <= following + room:
@@ -96,47 +95,21 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
         middle = body.last_word(following, (following + start + room) // 2)  # the middle of the shared tokens
         yield body.window(text, (start, start + room), (border, middle))
         start, border = following, middle
-        body.forget(start - room)
     yield body.window(text, (start, known), (border, known), number + 1)
 
 
 class Body:
-    """The tokens of a text between its special tokens, by number. Only a part is in memory at a time.
+    """The tokens of a text between its special tokens, which are its head and tail."""
 
-    head, tail: the special tokens. known: the number of tokens read so far, which is the total at the end of the text.
-    """
-
-    def __init__(self, stretches: Iterator[Tokens]) -> None:
-        self.stretches = stretches
-        tokens = next(stretches)
+    def __init__(self, tokens: Tokens) -> None:
         places = between(tokens)
         self.head = tokens.take(range(places.start))
         self.tail = tokens.take(range(places.stop, len(tokens)))
         self.tokens = tokens.take(places)
-        self.first = 0  # the number of the first token in memory
-
-    @property
-    def end(self) -> int:
-        return self.first + len(self.tokens)
-
-    def reach(self, number: int) -> int:
-        """Read `number` tokens, or up to the end of the text. Return how many are read."""
-        while self.end < number:
-            tokens = next(self.stretches, None)
-            if tokens is None:
-                break
-            self.tokens = self.tokens.joined(tokens.take(between(tokens)))
-        return self.end
-
-    def forget(self, number: int) -> None:
-        """Drop the tokens before this one from memory if they are many."""
-        if number - self.first > FORGOTTEN:
-            self.tokens = self.tokens.take(range(number - self.first, len(self.tokens)))
-            self.first = number
 
     def begins_word(self, number: int) -> bool:
-        place, words = number - self.first, self.tokens.words
-        return words[place] is None or words[place] != words[place - 1]
+        words = self.tokens.words
+        return words[number] is None or words[number] != words[number - 1]
 
     def last_word(self, low: int, high: int) -> int:
         """Return the last place in low to high where a word begins; high if there is none."""
@@ -153,10 +126,10 @@ class Body:
         Words that the window cuts keep the identity of the whole word, as far as one more window length reaches.
         """
         start, stop = shown
-        low, high = max(self.first, start - (stop - start)), min(self.end, stop + (stop - start))
+        low, high = max(0, start - (stop - start)), min(len(self.tokens), stop + (stop - start))
         low = next((number for number in range(start, low, -1) if self.begins_word(number)), low)
         high = next((number for number in range(stop, high) if self.begins_word(number)), high)
-        inner = self.tokens.take(range(low - self.first, high - self.first))
+        inner = self.tokens.take(range(low, high))
         tokens = self.head.joined(inner, self.tail)
         first, last = len(self.head) + start - low, len(self.head) + stop - low
         inside = [*range(len(self.head)), *range(first, last), *range(len(self.head) + high - low, len(tokens))]

@@ -4,7 +4,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -16,6 +16,7 @@ EVERY = [chr(number) for number in range(sys.maxunicode + 1)]
 
 
 @given(anything)
+@example("\u2066a\u2069")
 def test_no_character_is_left_that_commands(text):
     safe = printable(text)
     assert not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in safe)

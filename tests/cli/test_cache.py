@@ -1,13 +1,10 @@
 """Commands print the same bytes with an empty cache and with a full one."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from checkpoints import make_checkpoint
-from shell import environment
 from slow import slow_except
 
 from attncli.models.own_model import OwnModel
@@ -17,20 +14,14 @@ SAMPLE = "The trophy does not fit in the suitcase because it is too big."  # one
 CALLS = [
     ("run", TEXT),
     ("run", SAMPLE),
-    ("run", SAMPLE, "-m", "minilm"),
     ("run", SAMPLE, "-m", "minilm", "--json"),
     ("run", SAMPLE, "--words"),
-    ("run", TEXT, "-l", "0-1"),
     ("run", TEXT, "--json"),
-    ("run", TEXT, "--json", "--words"),
     ("run", TEXT, "--without", "0.1", "--measure", "norm"),
     ("run", TEXT, "--mask", "causal", "-o", "out.npz"),
-    ("run", TEXT, "-l", "1", "-H", "0,2", "-o", "out.npz"),
     ("find", "cat", "big", TEXT),
-    ("find", "cat", "big", TEXT, "--by", "content", "--json"),
     ("find", "*", "it", SAMPLE, "-l", "2", "--json"),
     ("view", TEXT, "--mask", "padding,causal", "-o", "out.html"),
-    ("view", SAMPLE, "--words", "-o", "out.html"),
 ]
 
 
@@ -89,16 +80,3 @@ def test_a_cache_that_can_not_be_used_changes_nothing_and_says_nothing(
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / place))
     assert [attncli(*call) for call in calls] == expected
     assert (tmp_path / "a file").read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_two_processes_at_once(model, cache):
-    command = [sys.executable, "-m", "attncli", "run", TEXT, "-m", str(model)]
-    for _ in ("cold", "warm"):
-        both = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-            for _ in range(2)
-        ]
-        first, second = (process.communicate() for process in both)
-        assert first == second and first[0] and [process.returncode for process in both] == [0, 0]
-        assert len(list(cache.iterdir())) == 2 and len(list((cache / "usual").iterdir())) == 1

@@ -297,18 +297,6 @@ def test_a_table_is_a_list_of_the_document(call, printed, name, tmp_path):
         assert row == {key: "" if value is None else str(value) for key, value in flat(entry).items()}
 
 
-def test_a_row_of_mask_says_which_text_it_is_of(call, printed, tmp_path):
-    call(CALLS["mask"][1], "-o", str(tmp_path / "x.csv"))
-    document = printed(CALLS["mask"][1])
-    rows = iter(read(tmp_path / "x.csv"))
-    for number, one in enumerate(document["texts"]):
-        for head in one["heads"]:
-            row = next(rows)
-            assert (row["text"], row["layer"], row["head"]) == (str(number), str(head["layer"]), str(head["head"]))
-            assert float(row["causal_moved"]) == head["causal"]["moved"]
-    assert next(rows, None) is None
-
-
 @pytest.mark.parametrize("name", sorted(RECORDS))
 def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
     line = CALLS[name][0]

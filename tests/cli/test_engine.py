@@ -1,19 +1,15 @@
 """--engine transformers: models that attncli has no encoder for, through the same commands."""
 
 import json
-import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import typer
-from cli.commands import LIVE
 from foreign_checkpoints import ANSWER, TEXT, make_foreign
 from packed import page_data
 
 from attncli import load_model, load_record
 from attncli.base.printable import visible
-from attncli.cli.app import app
 
 OTHER = ("--engine", "transformers")
 
@@ -95,35 +91,6 @@ def test_a_saved_cross_attention_is_loaded_and_drawn(attncli, checkpoint, expect
     assert (text["tokens"], text["keys"]["tokens"]) == (seen(record.tokens), seen(record.keys))
 
 
-WITH_ENGINE = [
-    name
-    for name, command in typer.main.get_command(app).commands.items()
-    if "engine" in [one.name for one in command.params]
-]
-GIVEN = {"find": ["*", "the", TEXT], "diff": [TEXT, "--masks", "padding,none"]}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [name for name in WITH_ENGINE if name not in LIVE])
-def test_whoever_takes_engine_gives_advice_that_is_true_of_it(
-    attncli, refused, checkpoint, lines, tmp_path, monkeypatch, command
-):
-    """Run each command with the engine of transformers, unless --engine attncli is given."""
-    monkeypatch.chdir(tmp_path)
-    write_treebank(tmp_path / "trees.conllu")
-    given = {**GIVEN, "stats": [lines], "probe": ["trees.conllu"]}.get(command, [TEXT])
-    line = refused(command, "-m", checkpoint("opt"), "--engine", "attncli", *given)
-    assert line.endswith("omit --engine attncli, so that transformers runs it")
-    assert attncli(command, "-m", checkpoint("opt"), *given).code == 0
-
-
-@pytest.mark.parametrize("command", ["run", "stats", "flow"])
-def test_norms_are_to_be_had_of_what_transformers_runs(attncli, checkpoint, lines, command):
-    given = [command, "-m", checkpoint("opt"), lines if command == "stats" else TEXT]
-    weights, norms = (json.loads(attncli(*given, "--json", *more).out) for more in ((), ("--measure", "norm")))
-    assert weights != norms and re.search('"(share of )?norm"', json.dumps(norms))
-
-
 def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, checkpoint, lines):
     by_mask = {}
     for mask in ("causal", "none"):
@@ -140,21 +107,6 @@ def test_statistics_of_a_decoder_are_of_the_mask_that_is_asked_for(attncli, chec
 def lines(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("the cat sat on the mat\na mat\nthe cat in a mat sat\n" * 4, encoding="utf-8")
-    return path
-
-
-def write_treebank(path):
-    """One sentence with its tree."""
-    rows = [
-        ("the", 2, "det"),
-        ("cat", 3, "nsubj"),
-        ("sat", 0, "root"),
-        ("in", 6, "case"),
-        ("a", 6, "det"),
-        ("mat", 3, "obl"),
-    ]
-    text = "".join(f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{name}\t_\t_\n" for n, (word, head, name) in enumerate(rows, 1))
-    path.write_text(text + "\n", encoding="utf-8")
     return path
 
 

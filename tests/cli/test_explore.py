@@ -124,24 +124,6 @@ def test_a_signal_ends_it(at_terminal, number):
 
 
 @pytest.mark.slow
-def test_it_ends_with_its_terminal(at_terminal):
-    it = at_terminal("--device", "cpu", "The cat sat.")
-    it.until("layer 5")
-    os.close(it.other)
-    os.close(it.terminal)
-    assert it.process.wait(PATIENCE) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "xterm-16color"}, {"TERM": "screen"}, {"COLORTERM": ""}])
-def test_it_is_drawn_with_few_colours_and_with_none(at_terminal, more):
-    it = at_terminal("--device", "cpu", "The cat sat.", **more)
-    it.until("layer 5", "cat")
-    it.press("q")
-    assert it.end() == 0
-
-
-@pytest.mark.slow
 def test_no_text_commands_the_terminal(at_terminal):
     it = at_terminal("--device", "cpu", "a\x1b]0;title\x07b \u202ec \x1b[31md", "--pair", "\x1b]0;pair\x07")
     it.until("layer 5", "tokens")

@@ -11,11 +11,9 @@ TEXT = "The trophy does not fit in the suitcase because it is too big."
 COMMANDS = [
     ["run"],
     ["run", "--json"],
-    ["run", "-l", "3", "-H", "1"],
     ["run", "--words", "--mask", "causal"],
     ["run", "--pair", "It is big.", "--pad-to", "40", "--mask", "none"],
     ["run", "--measure", "norm", "-l", "all"],
-    ["run", "-l", "all", "--vectors", "3.1", "-o", "maps.safetensors"],
     ["run", "--without", "3.1"],
     ["find", "it", "trophy"],
     ["find", "--by", "content"],
@@ -23,9 +21,7 @@ COMMANDS = [
     ["view", "--mask", "padding,causal"],
     ["explain", "-l", "3", "-H", "1", "--query", "it"],
     ["flow"],
-    ["flow", "--without", "2.0"],
     ["diff", "--masks", "padding,causal"],
-    ["diff", "--without", "2.0"],
 ]
 
 

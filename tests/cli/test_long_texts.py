@@ -77,10 +77,3 @@ def test_what_would_not_fit_is_refused(attncli, monkeypatch, tmp_path, words):
     refused = attncli(*words, TEXT)
     assert refused.code == 2 and re.search("maps of (16|20) tokens take", refused.err) and "request " in refused.err
     assert len(refused.err.splitlines()) == 1 and not list(tmp_path.iterdir())
-
-
-def test_stats_stream_and_are_not_refused(attncli, monkeypatch, tmp_path):
-    monkeypatch.setattr(room, "SMALL", 0)
-    monkeypatch.setattr(room, "available", lambda: 1000)
-    (tmp_path / "one.txt").write_text(TEXT)
-    assert attncli("stats", str(tmp_path / "one.txt"), "--json").code == 0

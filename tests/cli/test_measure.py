@@ -32,17 +32,3 @@ def test_the_terminal_shows_shares_of_rows(attncli, record):
     row = record.map(3, 2)[0]
     strongest = int(row.argmax())
     assert f"{record.tokens.text[strongest]} {row[strongest] / row.sum():.3f}" in shown
-
-
-def test_heatmap_says_norm_at_its_scale(attncli, tmp_path):
-    path = tmp_path / "norm.svg"
-    assert attncli("heatmap", TEXT, *NORM, "--no-special", "-o", str(path)).err == "attncli: without [CLS], [SEP]\n"
-    drawn = path.read_text()
-    assert drawn.count(">norm<") == 1 and "· norm ·" in drawn.replace("\xa0", " ") and "attention weight" not in drawn
-
-
-def test_view_draws_shares_of_rows_under_every_mask(attncli, tmp_path):
-    path = tmp_path / "norm.html"
-    assert attncli("view", TEXT, *NORM, "--mask", "none,causal", "-o", str(path)).code == 0
-    page = path.read_text()
-    assert '"measure":"share of norm"' in page and '"causal"' in page and '"none"' in page

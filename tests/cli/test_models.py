@@ -131,14 +131,6 @@ def test_the_list_is_whole_however_wide_a_terminal(width):
     assert all(len(line) <= width for line in every.splitlines())
 
 
-def test_a_path_can_not_command_the_terminal(attncli, tiny, tmp_path):
-    directory = tmp_path / "red\x1b[31m[bold]"
-    shutil.copytree(tiny("bert"), directory)
-    out = attncli("models", "show", directory).out
-    assert "\x1b" not in out
-    assert "red\\x1b[31m[bold]" in out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "engine", "shown"),

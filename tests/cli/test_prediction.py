@@ -64,14 +64,6 @@ def test_a_space_before_a_next_token_is_seen(attncli, foreign):
     assert begun == [label.startswith("Ġ") for label in best]
 
 
-def test_words_for_a_mask(attncli, tmp_path):
-    made = make_checkpoint(tmp_path / "made", "bert", "ForMaskedLM")
-    out = attncli("run", "-m", made, "the [MASK] sat on [MASK]").out.splitlines()
-    assert [line.split(" is ")[0] for line in out[1:3]] == ["prediction: [MASK] 2", "prediction: [MASK] 5"]
-    assert out[1].count("%") == out[2].count("%") == 3
-    assert "prediction" not in attncli("run", "-m", made, "the cat sat").out
-
-
 def test_a_head_that_does_not_fit_is_told_of_in_a_line(attncli, tmp_path):
     made = make_checkpoint(tmp_path / "made", "bert", "ForSequenceClassification", num_labels=3)
     edit_config(made, id2label={"0": "\x1b[31m"})

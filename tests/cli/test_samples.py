@@ -42,9 +42,3 @@ def test_copies_are_named_and_what_missed_them_runs_then(attncli, refused, tmp_p
     assert sorted(copied) == sorted(f"sample_inputs/{name}" for name in (*NAMES, "README.md"))
     for command in commands:
         assert attncli(*command).code == 0
-
-
-def test_one_is_copied_alone(attncli, tmp_path):
-    document = json.loads(attncli("samples", "pair.txt", "--copy", tmp_path, "--json").out)
-    assert document["copied"] == [str(tmp_path / "pair.txt")]
-    assert [path.name for path in tmp_path.iterdir()] == ["pair.txt"]

@@ -157,12 +157,6 @@ def test_every_option_changes_something(made, option):
     assert is_so(made(*given)) and not (option != "text" and is_so(made()))
 
 
-def test_without_a_text_there_is_a_sample(attncli, model, monkeypatch):
-    monkeypatch.setattr(running, "serve", lambda site, listening, host: [listening.close()][1:])
-    result = attncli("serve", "-m", model)
-    assert 'no text given, so this one: "The trophy' in result.err
-
-
 def test_no_browser_that_can_be_opened_is_told(attncli, model, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     monkeypatch.setattr(running, "serve", lambda site, listening, host: ["http://there/"])

@@ -54,21 +54,12 @@ def test_a_token_is_found_however_it_is_written(attncli, roberta, query, tmp_pat
     assert '"token":3' in (tmp_path / "held.html").read_text().replace(" ", "")
 
 
-def test_a_token_that_is_not_there(refused, roberta):
-    assert "it has <s>, é, ␣the, ␣cat" in refused("explain", *roberta, "--query", "zebra", TEXT)
-
-
 def test_a_picture_and_a_saved_record_have_text(attncli, roberta, tmp_path):
     attncli("run", *roberta, "-l", "0", "-H", "1", "-o", tmp_path / "maps.npz", TEXT)
     attncli("heatmap", "--from", tmp_path / "maps.npz", "-o", tmp_path / "maps.svg")
     root = ElementTree.parse(tmp_path / "maps.svg").getroot()
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert [texts.count(label) for label in LABELS] == [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-
-
-def test_words_are_words(attncli, roberta):
-    out = attncli("run", *roberta, "--words", "-l", "0", "-H", "1", "Bär").out
-    assert "  1 Bär " in out and "Ã" not in out
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,6 @@ def test_where_rows_are_divided_by_their_sums_every_output_says_so(attncli, mode
     assert "sinks" not in json.loads(other.out)
 
 
-@pytest.mark.parametrize("command", ["stats", "find"])
-def test_statistics_say_so_too(attncli, model, tmp_path, command):
-    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
-    more = [tmp_path / "a.txt"] if command == "stats" else ["--by", "previous", "-f", tmp_path / "a.txt"]
-    assert f"{SAID}, and the rest" in attncli(command, "-m", model, *more).err
-
-
 def test_shares_that_were_followed_sum_to_1(attncli, model, tmp_path):
     attncli("flow", "-m", model, "-o", tmp_path / "f.json", TEXT)
     found = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))

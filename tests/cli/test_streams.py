@@ -142,13 +142,6 @@ def test_no_folder_is_left_where_the_compiler_of_torch_was_imported(tmp_path):
 
 
 @pytest.mark.slow
-def test_with_debug_libraries_are_heard(tmp_path):
-    pytest.importorskip("torch")
-    _, _, said = attncli(tmp_path, "run", "--debug", "--engine", "attncli", TEXT, OMP_NUM_THREADS="-1")
-    assert "OMP_NUM_THREADS" in said or sys.platform != "linux"
-
-
-@pytest.mark.slow
 def test_a_folder_that_is_gone(tmp_path):
     line = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m attncli run {TEXT!r}"
     done = subprocess.run(

@@ -1,6 +1,5 @@
 """Check which texts a command takes, and which commands read stdin for them."""
 
-import json
 import os
 import sys
 
@@ -85,16 +84,6 @@ def test_a_whole_file_is_one_text(attncli, prompt, command):
     whole = attncli(*command, "-f", prompt, "--whole")
     text = PROMPT.replace("\r\n", "\n").rstrip("\n")
     assert whole.code == 0 and whole.out == attncli(*command, text).out
-
-
-def test_ablate_takes_a_whole_file(attncli, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text("A cat sat.\nIt sat.\n", encoding="utf-8")
-    one = json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "--whole", "-f", other).out)
-    assert (
-        one["effects"]
-        == json.loads(attncli("ablate", "--json", "-l", "0", "-H", "0", "A cat sat.\nIt sat.").out)["effects"]
-    )
 
 
 @pytest.mark.parametrize("command", ABOUT_ONE, ids=lambda command: command[0])

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from attncli.live.session import Newest, SupersededError, Watch
+from attncli.live.session import Newest, SupersededError
 
 WAIT = 120  # seconds: only what hangs takes so long
 
@@ -90,13 +90,3 @@ def test_what_waits_when_it_is_closed_is_dropped():
             future.result(WAIT)
     with pytest.raises(RuntimeError, match="closed"):
         one.ask(lambda watch: 1)
-
-
-def test_a_watch_tells_until_nobody_wants_it():
-    told = []
-    watch = Watch(told.append)
-    watch(0.25)
-    watch.dropped.set()
-    with pytest.raises(SupersededError):
-        watch(0.5)
-    assert told == [0.25]

@@ -56,11 +56,38 @@ def three(found, layer, head):
     return dict(zip(MAPS, (first, second, second - first), strict=True))
 
 
-def test_it_opens_at_the_head_that_differs_most(compared, found):
+def test_the_grid_has_how_much_each_head_differs_and_opens_at_the_first_and_chooses(compared, found):
     page = compared(found)
     layer, head = found.heads()[0]
     assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == (str(layer), str(head))
     assert f"Layer {layer}, head {head}: {found.of(layer, head):.3f} of the weight moved" in page.text("said")
+
+    page.go("")
+    read = "all => all.map(one => [Number(one.dataset.layer), Number(one.dataset.head), one.textContent])"
+    grid = page.tab.eval_on_selector_all("#differing button", read)
+    assert grid == [
+        [layer, head, in_cell(found.of(layer, head))] for layer in found.first.layers for head in found.first.heads
+    ]
+    page.click('#differing [data-layer="0"][data-head="2"]')
+    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == ("0", "2")
+    assert cells(page)["A", 1, 1]["weight"] == pytest.approx(found.first.map(0, 2)[1, 1], abs=5e-5)
+    page.press("ArrowLeft", "ArrowDown")
+    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == ("1", "1")
+    focused = "[document.activeElement.dataset.layer, document.activeElement.dataset.head]"
+    assert page.tab.evaluate(focused) == ["1", "1"]  # which goes along
+
+    page.go("")
+    for layer, head in found.heads()[1:]:
+        page.press("n")
+        assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == (str(layer), str(head))
+    page.click("#more-different")
+    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == tuple(map(str, found.heads()[-2]))
+
+    page.go("")
+    for keys, state in KEYS:
+        page.go("")
+        page.press(*keys.split())
+        assert page.hash == state, keys
 
 
 @pytest.mark.parametrize("layer, head", [(0, 1), (1, 2)])
@@ -160,31 +187,6 @@ def test_the_table_lists_what_differs_most_of_what_is_held(compared, found, at, 
     assert (page.hash["token"], page.hash["partner"]) == (str(query), str(key))
 
 
-def test_the_grid_has_how_much_each_head_differs_and_chooses(compared, found):
-    page = compared(found)
-    read = "all => all.map(one => [Number(one.dataset.layer), Number(one.dataset.head), one.textContent])"
-    grid = page.tab.eval_on_selector_all("#differing button", read)
-    assert grid == [
-        [layer, head, in_cell(found.of(layer, head))] for layer in found.first.layers for head in found.first.heads
-    ]
-    page.click('#differing [data-layer="0"][data-head="2"]')
-    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == ("0", "2")
-    assert cells(page)["A", 1, 1]["weight"] == pytest.approx(found.first.map(0, 2)[1, 1], abs=5e-5)
-    page.press("ArrowLeft", "ArrowDown")
-    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == ("1", "1")
-    focused = "[document.activeElement.dataset.layer, document.activeElement.dataset.head]"
-    assert page.tab.evaluate(focused) == ["1", "1"]  # which goes along
-
-
-def test_n_and_p_go_from_the_head_that_differs_most_to_that_which_differs_least(compared, found):
-    page = compared(found)
-    for layer, head in found.heads()[1:]:
-        page.press("n")
-        assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == (str(layer), str(head))
-    page.click("#more-different")
-    assert (page.tab.input_value("#layer"), page.tab.input_value("#head")) == tuple(map(str, found.heads()[-2]))
-
-
 KEYS = [
     ("j j", {"token": "1"}),
     ("k", {"token": "8"}),
@@ -194,14 +196,6 @@ KEYS = [
     ("s j", {"special": "no", "token": "1"}),
     ("d", {"theme": "dark"}),
 ]
-
-
-def test_every_key_does_what_the_page_says_of_it(compared, found):
-    page = compared(found)
-    for keys, state in KEYS:
-        page.go("")
-        page.press(*keys.split())
-        assert page.hash == state, keys
 
 
 def test_what_only_one_mask_hides_counts_as_0_there(compared, causal):

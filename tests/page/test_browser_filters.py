@@ -95,7 +95,7 @@ def test_the_threshold_goes_from_a_part_of_what_each_key_would_have_to_all(opene
     )
 
 
-def test_to_a_word_weights_add_up_and_from_it_they_are_averaged(opened, record):
+def test_words_have_their_weights_and_are_named_as_words(opened, record):
     page = opened(record, "#head=1&heads=1&view=matrix")
     page.filter("words", True)
     merged = merge_words(record)
@@ -110,9 +110,7 @@ def test_to_a_word_weights_add_up_and_from_it_they_are_averaged(opened, record):
     assert {cell: weight for cell, weight in expected.items() if weight.expected >= 1 / 255} == lines(page)
     assert [text for text in page.texts() if text in merged.tokens.text] == merged.tokens.text * 2
 
-
-def test_a_word_is_named_as_a_word_wherever_it_is_spoken_of(opened, record):
-    page = opened(record, "#words=yes&heads=0")
+    page.go("#words=yes&heads=0")
     page.point(*page.place("unseen", 0), click=True)
     assert page.tip() == "query 1: unseen"
     assert "query 1 “unseen”" in page.text("said")

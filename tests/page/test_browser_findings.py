@@ -40,7 +40,7 @@ def place(page):
     return (*(int(page.tab.input_value(f"#{name}")) for name in ("layer", "head")), page.held())
 
 
-def test_heads_that_stand_out_are_listed_with_their_edges_as_python_finds_them(opened, record, found, as_shown):
+def test_heads_that_stand_out_are_listed_as_python_finds_them_and_stepped_through(opened, record, found, as_shown):
     page = opened(record)
     expected = [
         [f"{one.layer}.{one.head}", WORDS[one.query], "→", WORDS[one.key], one.weight, one.usual] for one in found
@@ -52,9 +52,7 @@ def test_heads_that_stand_out_are_listed_with_their_edges_as_python_finds_them(o
     assert page.text("findings-note").startswith(f"{len(found)} of 12 heads")
     assert "this text alone" in page.text("findings-note")
 
-
-def test_it_opens_on_the_first_and_n_and_p_step_through_them(opened, record, found):
-    page = opened(record)
+    page.go("")
     assert place(page) == (found[0].layer, found[0].head, found[0].query) and page.hash == {}
     for step in ("n", "n", "p"):
         page.press(step)
@@ -85,21 +83,6 @@ def test_a_record_that_knows_what_is_usual_says_over_how_many_texts(opened, reco
     assert "this text and 2 sample texts" in page.text("findings-note")
 
 
-def test_the_text_is_shaded_by_the_weights_of_the_held_token(opened, record):
-    page = opened(record, "#layer=1&heads=2")
-    assert page.sentence() == WORDS
-    page.hold(3)
-    assert page.hash["token"] == "3"
-    expected = 55 * record.map(1, 2)[3]
-    assert page.tab.eval_on_selector_all("#sentence button", SHADES) == pytest.approx(expected.tolist(), abs=0.15)
-    page.press("o")
-    expected = 55 * record.map(1, 2)[:, 3]
-    assert page.tab.eval_on_selector_all("#sentence button", SHADES) == pytest.approx(expected.tolist(), abs=0.15)
-    page.hold(3)
-    assert "token" not in page.hash
-    assert set(page.tab.eval_on_selector_all("#sentence button", SHADES)) == {0}
-
-
 @pytest.mark.parametrize("key", ["/", "f"])
 def test_tokens_are_searched(opened, record, key):
     page = opened(record, "#layer=0")
@@ -113,7 +96,7 @@ def test_tokens_are_searched(opened, record, key):
     assert page.text("found") == "" and page.tab.evaluate("document.activeElement.id") == "chart"
 
 
-def test_means_of_heads_and_layers_are_the_means_of_their_weights(opened, record):
+def test_heads_have_their_colours_in_their_order_and_means_are_those_of_their_weights(opened, record):
     page = opened(record, "#layer=1&view=matrix&head=mean")
     for layer, expected in (("1", record.weights[1].mean(axis=0)), ("mean", record.weights.mean(axis=(0, 1)))):
         page.go(f"#view=matrix&head=mean&layer={layer}")
@@ -124,14 +107,25 @@ def test_means_of_heads_and_layers_are_the_means_of_their_weights(opened, record
     assert page.hash["heads"] == "mean" and {line["head"] for line in page.marks("line")} == {-1}
     assert "Layer 1, mean of all heads." in page.text("said")
 
-
-def test_heads_have_their_colours_in_the_order_they_were_chosen_in_and_dashes(opened, record):
-    page = opened(record, "#layer=0&heads=3")
+    page.go("#layer=0&heads=3")
     page.click("#heads button >> text=1")
     assert page.hash["heads"] == "3,1"
     lines = [line.attrib for line in page.svg().iter("{http://www.w3.org/2000/svg}line") if "data-head" in line.attrib]
     looks = {(line["data-head"], line["stroke"], line.get("stroke-dasharray")) for line in lines}
     assert looks == {("3", HEAD_COLOURS[0], None), ("1", HEAD_COLOURS[1], "9 4")}
+
+    page.go("#layer=1&heads=2")
+    assert page.sentence() == WORDS
+    page.hold(3)
+    assert page.hash["token"] == "3"
+    expected = 55 * record.map(1, 2)[3]
+    assert page.tab.eval_on_selector_all("#sentence button", SHADES) == pytest.approx(expected.tolist(), abs=0.15)
+    page.press("o")
+    expected = 55 * record.map(1, 2)[:, 3]
+    assert page.tab.eval_on_selector_all("#sentence button", SHADES) == pytest.approx(expected.tolist(), abs=0.15)
+    page.hold(3)
+    assert "token" not in page.hash
+    assert set(page.tab.eval_on_selector_all("#sentence button", SHADES)) == {0}
 
 
 @pytest.mark.parametrize("view", ["heads", "matrix"])

@@ -83,11 +83,22 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     assert page.hash == hash_before and seen(page) == before
 
 
-def test_a_link_that_says_everything_is_followed_in_everything(opened, records):
+def test_a_link_is_followed_in_everything_that_can_be(opened, records):
     page = opened(records, address(STATE))
     page.press("d", "d")
     assert page.hash == STATE
     assert page.tab.text_content("#least") == "0.125" and page.held() == 14
+
+    page.go("#heads=2,99&layer=3&view=x")
+    assert {(line["layer"], line["head"]) for line in page.marks("line")} == {(3, 2)}
+
+    page.go("#layer=3")
+    page.tab.evaluate("location.hash = '#layer=1&view=matrix&head=7'")
+    page.settle()
+    assert {(cell["query"], cell["key"]) for cell in page.marks("rect")} and page.tab.input_value("#head") == "7"
+    page.tab.go_back()
+    page.settle()
+    assert page.tab.input_value("#layer") == "3" and page.marks("line")
 
 
 def test_a_scrolled_map_is_kept_where_it_was(opened, records):
@@ -121,23 +132,8 @@ def test_what_can_not_be_is_passed_over(opened, records):
         assert page.hash == {}  # what has been passed over is not written back
 
 
-def test_what_can_be_is_taken_beside_what_can_not(opened, records):
-    page = opened(records, "#heads=2,99&layer=3&view=x")
-    assert {(line["layer"], line["head"]) for line in page.marks("line")} == {(3, 2)}
-
-
 def test_a_token_past_the_end_of_a_shorter_text_is_let_go(opened, random_maps):
     page = opened([record_of(random_maps(1, 1, 5)), record_of(random_maps(1, 1, 9))], "#token=8")
     assert page.held() is None
     page.open("#text=1&token=8")
     assert page.held() == 8
-
-
-def test_a_link_within_the_page_goes_there(opened, records):
-    page = opened(records, "#layer=3")
-    page.tab.evaluate("location.hash = '#layer=1&view=matrix&head=7'")
-    page.settle()
-    assert {(cell["query"], cell["key"]) for cell in page.marks("rect")} and page.tab.input_value("#head") == "7"
-    page.tab.go_back()
-    page.settle()
-    assert page.tab.input_value("#layer") == "3" and page.marks("line")

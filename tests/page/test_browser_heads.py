@@ -35,7 +35,7 @@ def weights(record, layer, heads, where=None):
     return {cell: pytest.approx(weight, abs=2e-5) for cell, weight in found.items() if weight >= LEAST}
 
 
-def test_every_weight_is_a_line_as_opaque_as_it_is_large_in_its_heads_colour(opened, record):
+def test_the_lines_are_those_of_the_layer_and_of_the_heads_that_are_on(opened, record):
     page = opened(record, "#layer=0")
     lines = page.marks("line")
     assert {(line["head"], line["query"], line["key"]): line["stroke-opacity"] for line in lines} == {
@@ -43,6 +43,42 @@ def test_every_weight_is_a_line_as_opaque_as_it_is_large_in_its_heads_colour(ope
     }
     assert all(line["stroke"] == head_colour(int(line["head"])) and line["layer"] == 0 for line in lines)
     assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+    page.go("#layer=0")
+    page.click("#heads button >> text=1")
+    assert drawn(page) == weights(record, 0, [0, 2])
+    assert page.tab.get_attribute("#heads button >> text=1", "aria-pressed") == "false"
+    page.click("#heads button >> text=1")
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+    page.go("#layer=0")
+    for head in ("2", "0"):
+        page.tab.dblclick(f"#heads button >> text={head}")
+        assert drawn(page) == weights(record, 0, [int(head)])
+    page.tab.dblclick("#heads button >> text=0")
+    assert drawn(page) == weights(record, 0, [0, 1, 2])
+
+    page.go("#layer=0")
+    page.choose("layer", 1)
+    assert drawn(page) == weights(record, 1, [0, 1, 2])
+    assert "made-up · layer 1 · heads 0-2 · mask padding" in page.texts()
+
+    page.go("#heads=0,2")
+    page.click("#heads button >> text=0")
+    for _ in range(2):
+        page.click("#heads button >> text=2")
+        assert drawn(page) == weights(record, 0, [2])
+        assert page.tab.get_attribute("#heads button >> text=2", "aria-pressed") == "true"
+
+    page.go("#heads=1&token=3")
+    page.click("[data-several=none]")
+    assert drawn(page) == {} and page.table() is None and page.hash["heads"] == ""
+    assert "No head is on: switch one on above." in page.texts()
+    assert page.text("said") == "Layer 0, no head. Switch on a head above."
+    page.click("#heads button >> text=2")
+    assert drawn(page) == weights(record, 0, [2], lambda query, key: query == 3)
+    page.click("[data-several=all]")
+    assert drawn(page) == weights(record, 0, [0, 1, 2], lambda query, key: query == 3)
 
 
 def test_a_line_goes_from_its_querys_row_to_its_keys_row(opened, record):
@@ -64,52 +100,6 @@ def test_a_line_is_seen_on_the_screen_in_its_heads_colour(opened):
         nearest = np.abs(pixels[int(y) - 1 : int(y) + 2, int(x)] - colour).max(axis=-1).min()
         assert nearest <= 60  # edges are smoothed
     assert (np.abs(pixels - 255).max(axis=-1)[:, int(x)] > 30).sum() < 40  # and paper between them
-
-
-def test_the_menu_of_layers_shows_another_layer(opened, record):
-    page = opened(record, "#layer=0")
-    page.choose("layer", 1)
-    assert drawn(page) == weights(record, 1, [0, 1, 2])
-    assert "made-up · layer 1 · heads 0-2 · mask padding" in page.texts()
-
-
-def test_a_click_on_a_head_puts_it_away_and_brings_it_back(opened, record):
-    page = opened(record, "#layer=0")
-    page.click("#heads button >> text=1")
-    assert drawn(page) == weights(record, 0, [0, 2])
-    assert page.tab.get_attribute("#heads button >> text=1", "aria-pressed") == "false"
-    page.click("#heads button >> text=1")
-    assert drawn(page) == weights(record, 0, [0, 1, 2])
-
-
-def test_the_last_head_that_is_on_stays_on(opened, record):
-    page = opened(record, "#heads=0,2")
-    page.click("#heads button >> text=0")
-    for _ in range(2):
-        page.click("#heads button >> text=2")
-        assert drawn(page) == weights(record, 0, [2])
-        assert page.tab.get_attribute("#heads button >> text=2", "aria-pressed") == "true"
-
-
-def test_a_button_draws_all_heads_and_another_none_to_choose_some(opened, record):
-    page = opened(record, "#heads=1&token=3")
-    page.click("[data-several=none]")
-    assert drawn(page) == {} and page.table() is None and page.hash["heads"] == ""
-    assert "No head is on: switch one on above." in page.texts()
-    assert page.text("said") == "Layer 0, no head. Switch on a head above."
-    page.click("#heads button >> text=2")
-    assert drawn(page) == weights(record, 0, [2], lambda query, key: query == 3)
-    page.click("[data-several=all]")
-    assert drawn(page) == weights(record, 0, [0, 1, 2], lambda query, key: query == 3)
-
-
-def test_a_double_click_on_a_head_shows_it_alone_and_another_one_all(opened, record):
-    page = opened(record, "#layer=0")
-    for head in ("2", "0"):
-        page.tab.dblclick(f"#heads button >> text={head}")
-        assert drawn(page) == weights(record, 0, [int(head)])
-    page.tab.dblclick("#heads button >> text=0")
-    assert drawn(page) == weights(record, 0, [0, 1, 2])
 
 
 @pytest.mark.parametrize("side, column", [("query", 0), ("key", 1)])

@@ -45,7 +45,7 @@ def groups(record):
     return word_groups(record.tokens)
 
 
-def test_the_screen_tells_hidden_from_0(opened, record):
+def test_the_screen_tells_hidden_from_0_and_words_and_heads_say_it(opened, record):
     page = opened(record, "#view=matrix&layer=1&head=0&cell=20")
     pixels = page.pixels()
     for one in page.marks("rect"):
@@ -53,18 +53,14 @@ def test_the_screen_tells_hidden_from_0(opened, record):
         colours = {tuple(pixel) for pixel in pixels[y + 3 : y + 17, x + 3 : x + 17].reshape(-1, 3)}
         assert (len(colours) > 1) == ("hidden" in one)  # hatched, or of one colour
 
-
-def test_a_tip_and_the_words_beside_say_it(opened, record):
-    page = opened(record, "#view=matrix&layer=1&head=0&token=3")
+    page.go("#view=matrix&layer=1&head=0&token=3")
     assert "Hidden: 6 of 9." in page.tab.inner_text("#said")
     [cell] = [one for one in page.marks("rect") if (one["query"], one["key"]) == (3, 6)]
     page.point(cell["x"] + 4, cell["y"] + 4)
     assert page.tab.inner_text("#tip").endswith(": hidden")
     assert "hatched: hidden" in page.text("about")
 
-
-def test_heads_hatch_the_keys_that_are_hidden_from_the_query_that_is_held(opened, record):
-    page = opened(record, "#view=heads&layer=1&token=3")
+    page.go("#view=heads&layer=1&token=3")
     assert any("hatched: hidden" in text for text in page.texts())
     assert not [
         one for one in page.marks("line") if abs(int(one["query"]) - int(one["key"])) > REACH and one["query"] < 8

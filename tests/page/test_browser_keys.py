@@ -61,7 +61,7 @@ def test_keys_zoom_in_matrix(opened, records, key, larger):
     assert page.hash == {"view": "matrix"}
 
 
-def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
+def test_the_page_tells_of_its_keys_and_leaves_those_of_menus_and_of_the_browser(opened, records, random_maps):
     page = opened(records, "#layer=0")
     page.press("?")
     said = page.text("keys")
@@ -73,19 +73,15 @@ def test_the_page_tells_of_its_keys_and_they_rest_meanwhile(opened, records):
     page.press("3")
     assert page.hash == {"view": "matrix"}
 
+    page.go("")
+    page.press("Control+3", "Alt+j", "Meta+s")
+    assert page.hash == {}
 
-def test_a_menu_that_has_the_focus_keeps_its_own_keys(opened, random_maps):
     page = opened([record_of(random_maps(2, 2, length)) for length in (5, 6)])
     for menu in ("#layer", "#text"):
         page.tab.focus(menu)
         page.press("d", "s", "w")
         assert page.hash == {}
-
-
-def test_combinations_belong_to_the_browser(opened, records):
-    page = opened(records)
-    page.press("Control+3", "Alt+j", "Meta+s")
-    assert page.hash == {}
 
 
 def test_tab_reaches_every_control(opened, records):

@@ -69,7 +69,7 @@ def says(text, weight):
     return float(text) == pytest.approx(weight, abs=1e-3)
 
 
-def test_what_is_written_of_a_weight_is_true_and_the_smallest_is_not_0(opened, record, document):
+def test_what_is_written_of_a_weight_is_true_and_labels_do_not_lie_on_each_other(opened, record, document):
     page = opened(record, "#view=matrix&layer=5&head=11&cell=20", document=document)
     image = page.svg().find(".//{http://www.w3.org/2000/svg}image")
     left, top = float(image.get("x")), float(image.get("y"))
@@ -80,14 +80,15 @@ def test_what_is_written_of_a_weight_is_true_and_the_smallest_is_not_0(opened, r
         assert says(said[-1], record.map(5, 11)[query, key])
     assert any(text.startswith("< ") for text in said) and "0" not in said
 
-
-def test_labels_of_512_tokens_do_not_lie_on_each_other(opened, record, document):
-    page = opened(record, "#view=matrix", document=document)
+    page.go("#view=matrix")
     labels = [(x, y) for text, x, y in page.labels() if text in record.tokens.text]
     for side in (0, 1):
         places = sorted({place[side] for place in labels})
         steps = np.diff([place for place in places if sum(one[side] == place for one in labels) == 1])
         assert len(steps) > 20 and steps.min() >= 11
+
+    assert float(re.search(r"weights are stored to within ([\d.]+)", page.text("about"))[1]) <= 0.002
+    assert "512 tokens; layers 0-5 and heads 0-11 are in this page" in page.text("about")
 
 
 def test_heads_shows_the_strongest_lines_of_what_is_seen(opened, record, document):
@@ -150,12 +151,6 @@ def test_reading_ahead_comes_to_an_end(opened, record, document):
         assert len(counts) < 60
         page.tab.wait_for_timeout(2000)
         counts.append(page.tab.evaluate("window.asked"))
-
-
-def test_it_says_how_exact_the_weights_are(opened, record, document):
-    page = opened(record, document=document)
-    assert float(re.search(r"weights are stored to within ([\d.]+)", page.text("about"))[1]) <= 0.002
-    assert "512 tokens; layers 0-5 and heads 0-11 are in this page" in page.text("about")
 
 
 @pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])

@@ -22,7 +22,7 @@ def cells(opened):
     return {(int(cell["query"]), int(cell["key"])): cell for cell in opened.marks("rect")}
 
 
-def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, violets, as_shown):
+def test_cells_are_coloured_and_stand_in_rows_of_queries_and_columns_of_keys(opened, record, violets, as_shown):
     page = opened(record, "#view=matrix&layer=1&head=1")
     weights = record.map(1, 1)
     drawn = cells(page)
@@ -34,6 +34,26 @@ def test_every_cell_is_its_weight_in_the_scales_colour(opened, record, violets, 
         assert colour == pytest.approx(violets(weights[place] / weights.max()), abs=8)
     assert as_shown(weights.max()) in page.texts()  # what the darkest colour stands for
 
+    page.go("#view=matrix")
+    drawn, names = cells(page), record.tokens.text
+    labels = [(x, y - 4) for text, x, y in page.labels() if text in names]
+    queries, keys = labels[:9], labels[9:]
+    for (query, key), cell in drawn.items():
+        assert queries[query][1] == pytest.approx(middle(cell)[1], abs=2)
+        assert keys[key][0] - 3 == pytest.approx(middle(cell)[0], abs=5)
+
+    page.go("#view=matrix&cell=40")
+    count = record.weights.shape[-1]
+    numbers = [text for text in page.texts() if NUMBER.fullmatch(text)]
+    assert len(numbers) == count**2 and len(set(numbers)) > 20
+    for number, weight in zip(numbers, record.map(0, 0).flat, strict=True):
+        if number == "<.01":
+            assert weight < 0.0052
+        else:
+            assert float(number) == pytest.approx(weight, abs=0.0052)  # the page rounds what it stores
+    page.go("#view=matrix&cell=30")
+    assert not [text for text in page.texts() if NUMBER.fullmatch(text)]
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_screen_shows_the_colours_of_the_weights(opened, record, violets, scheme):
@@ -44,41 +64,7 @@ def test_the_screen_shows_the_colours_of_the_weights(opened, record, violets, sc
         assert corner == pytest.approx(violets(weights[place] / weights.max(), scheme == "dark"), abs=8)
 
 
-def test_a_cell_with_room_has_its_weight_in_it(opened, record):
-    page = opened(record, "#view=matrix&cell=40")
-    count = record.weights.shape[-1]
-    numbers = [text for text in page.texts() if NUMBER.fullmatch(text)]
-    assert len(numbers) == count**2 and len(set(numbers)) > 20
-    for number, weight in zip(numbers, record.map(0, 0).flat, strict=True):
-        if number == "<.01":
-            assert weight < 0.0052
-        else:
-            assert float(number) == pytest.approx(weight, abs=0.0052)  # the page rounds what it stores
-    page = opened(record, "#view=matrix&cell=30")
-    assert not [text for text in page.texts() if NUMBER.fullmatch(text)]
-
-
-def test_queries_are_rows_and_keys_are_columns(opened, record):
-    page = opened(record, "#view=matrix")
-    drawn, names = cells(page), record.tokens.text
-    labels = [(x, y - 4) for text, x, y in page.labels() if text in names]
-    queries, keys = labels[:9], labels[9:]
-    for (query, key), cell in drawn.items():
-        assert queries[query][1] == pytest.approx(middle(cell)[1], abs=2)
-        assert keys[key][0] - 3 == pytest.approx(middle(cell)[0], abs=5)
-
-
-def test_pointing_at_a_cell_tells_its_tokens_and_its_exact_weight(opened, record, as_shown):
-    page = opened(record, "#view=matrix")
-    names = record.tokens.text
-    for (query, key), cell in list(cells(page).items())[::7]:
-        page.point(*middle(cell))
-        assert (
-            page.tip() == f"{names[query]} ({query}) → {names[key]} ({key}): {as_shown(record.map(0, 0)[query, key])}"
-        )
-
-
-def test_a_crosshair_marks_the_row_and_the_column(opened, record):
+def test_pointing_tells_and_marks_and_a_click_holds(opened, record, as_shown):
     page = opened(record, "#view=matrix")
     drawn = cells(page)
     plain = page.pixels()
@@ -93,17 +79,21 @@ def test_a_crosshair_marks_the_row_and_the_column(opened, record):
     assert edge(drawn[3, 2]) == (False, True)  # the row's upper edge
     assert edge(drawn[6, 2]) == (False, False)
 
+    page.go("#view=matrix")
+    names = record.tokens.text
+    for (query, key), cell in list(cells(page).items())[::7]:
+        page.point(*middle(cell))
+        assert (
+            page.tip() == f"{names[query]} ({query}) → {names[key]} ({key}): {as_shown(record.map(0, 0)[query, key])}"
+        )
 
-def test_pointing_at_a_label_names_the_token(opened, record):
-    page = opened(record, "#view=matrix")
+    page.go("#view=matrix")
     for column, side in enumerate(("query", "key")):
         x, y = page.place("é", column)
         page.point(x if side == "query" else x - 3, y)
         assert page.tip() == f"{side} 5: é"
 
-
-def test_a_click_on_a_cell_holds_its_query_and_on_a_label_its_token(opened, record):
-    page = opened(record, "#view=matrix")
+    page.go("#view=matrix")
     drawn = cells(page)
     page.point(*middle(drawn[2, 5]), click=True)
     assert page.hash == {"view": "matrix", "token": "2"}

@@ -29,16 +29,15 @@ def thumbs(opened):
     return {(int(thumb["layer"]), int(thumb["head"])): thumb for thumb in opened.marks("rect") if "kind" in thumb}
 
 
-def test_there_is_a_thumbnail_for_every_head_a_row_a_layer(opened, record):
-    drawn = thumbs(opened(record, "#view=model"))
+def test_there_is_a_thumbnail_for_every_head_a_row_a_layer_named_as_the_analysis_names_it(opened, record):
+    page = opened(record, "#view=model")
+    drawn = thumbs(page)
     assert list(drawn) == [(layer, head) for layer in range(2) for head in range(4)]
     for (layer, head), thumb in drawn.items():
         assert (thumb["y"] == drawn[0, 0]["y"]) == (layer == 0)
         assert (thumb["x"] == drawn[0, 0]["x"]) == (head == 0)
 
-
-def test_a_thumbnail_is_named_as_the_analysis_names_its_head(opened, record):
-    page = opened(record, "#view=model")
+    page.go("#view=model")
     summaries = summarise(record)
     assert {place: thumb["kind"] for place, thumb in thumbs(page).items()} == {
         place: summary.label for place, summary in summaries.items()
@@ -79,7 +78,7 @@ def test_a_pixel_of_a_thumbnail_is_its_weight_in_the_scales_colour(opened, recor
             assert pixels[int(y), int(x)] == pytest.approx(violets(share, scheme == "dark"), abs=10)
 
 
-def test_thumbnails_in_lines_have_a_line_for_every_weight(opened, record):
+def test_thumbnails_in_lines_have_a_line_for_every_weight_and_no_colours_to_scale(opened, record):
     page = opened(record, "#view=model")
     page.choose("thumbs", "lines")
     assert page.hash == {"view": "model", "thumbs": "lines"}
@@ -100,6 +99,14 @@ def test_thumbnails_in_lines_have_a_line_for_every_weight(opened, record):
         assert {line["stroke"] for line in inside} == {head_colour(0)}
     page.choose("thumbs", "matrix")
     assert page.hash == {"view": "model"}
+
+    page = opened(record, "#view=model&thumbs=lines")
+    hidden = "one => one.hidden"
+    assert page.tab.eval_on_selector("#scales", hidden)
+    page.press("c")
+    assert "scale" not in page.hash
+    page.press("Enter")
+    assert not page.tab.eval_on_selector("#scales", hidden)
 
 
 @pytest.mark.parametrize("before", ["heads", "matrix", "neuron"])
@@ -141,7 +148,7 @@ def cells(page):
     return {(one["query"], one["key"]): one for one in page.marks("rect") if "weight" in one}
 
 
-def test_a_click_shows_the_head_beside_the_others_and_again_puts_it_away(opened, record):
+def test_the_head_beside_the_others_is_shown_pointed_at_and_opened(opened, record, as_shown):
     page = opened(record, "#view=model")
     grid = thumbs(page)
     page.point(*middle(grid[1, 2]), click=True)
@@ -157,17 +164,19 @@ def test_a_click_shows_the_head_beside_the_others_and_again_puts_it_away(opened,
     page.press("Escape")
     assert "detail" not in page.hash and not cells(page) and thumbs(page) == grid | thumbs(page)
 
+    page.go("#view=model&layer=1&head=3&detail=yes")
+    names = record.tokens.text
+    page.point(*middle(cells(page)[2, 4]), click=True)
+    assert page.tip() == f"{names[2]} (2) → {names[4]} (4): {as_shown(record.map(1, 3)[2, 4])}"
+    assert page.hash["token"] == "2" and page.hash["detail"] == "yes"
 
-def test_enter_shows_the_head_that_is_marked_and_again_opens_it(opened, record):
-    page = opened(record, "#view=matrix")
+    page.go("#view=matrix")
     page.press("2", "ArrowRight", "Enter")
     assert page.hash == {"view": "model", "head": "1", "heads": "1", "detail": "yes"} and len(cells(page)) == 36
     page.press("Enter")
     assert page.hash["view"] == "matrix"
 
-
-def test_a_double_click_opens_the_head_it_was_on(opened, record):
-    page = opened(record, "#view=matrix")
+    page.go("#view=matrix")
     page.press("2")
     page.tab.mouse.dblclick(*page.in_window(*middle(thumbs(page)[1, 2])))
     page.settle()
@@ -176,14 +185,6 @@ def test_a_double_click_opens_the_head_it_was_on(opened, record):
         "layer": "1",
         "head": "2",
     }
-
-
-def test_a_cell_of_the_head_beside_is_pointed_at_and_held_as_in_matrix(opened, record, as_shown):
-    page = opened(record, "#view=model&layer=1&head=3&detail=yes")
-    names = record.tokens.text
-    page.point(*middle(cells(page)[2, 4]), click=True)
-    assert page.tip() == f"{names[2]} (2) → {names[4]} (4): {as_shown(record.map(1, 3)[2, 4])}"
-    assert page.hash["token"] == "2" and page.hash["detail"] == "yes"
 
 
 @pytest.mark.parametrize("view", ["model", "matrix"])
@@ -197,16 +198,6 @@ def test_the_bar_says_what_colours_stand_for_and_c_goes_to_the_next_scale(opened
         assert [text for _, text in labels] == ticks
         page.press("c")
     assert "scale" not in page.hash
-
-
-def test_thumbnails_in_lines_alone_have_no_colours_to_scale(opened, record):
-    page = opened(record, "#view=model&thumbs=lines")
-    hidden = "one => one.hidden"
-    assert page.tab.eval_on_selector("#scales", hidden)
-    page.press("c")
-    assert "scale" not in page.hash
-    page.press("Enter")
-    assert not page.tab.eval_on_selector("#scales", hidden)
 
 
 def test_arrows_bring_the_layer_into_sight(opened, random_maps):

@@ -90,8 +90,7 @@ def close(expected, found, by):
     return len(expected) == len(found) and np.allclose(np.array(expected, float), np.array(found, float), atol=by)
 
 
-def test_the_numbers_stand_there_as_words_under_what_they_are(opened, record):
-    """Read from left to right, in the order of the computation."""
+def test_the_numbers_the_lines_and_the_elements_are_those_of_the_records_q_and_k(opened, record):
     page = opened(record, "#view=neuron&head=1&token=6")
     query, key = record.vectors.of(0, 1)
     score = key @ query[6]
@@ -104,9 +103,7 @@ def test_the_numbers_stand_there_as_words_under_what_they_are(opened, record):
     assert places == sorted(places)
     assert {"8 numbers", "product", "q · k", "/ √8", "softmax"} <= set(page.texts())
 
-
-def test_a_line_from_q_to_every_key_is_as_strong_as_its_weight(opened, record):
-    page = opened(record, "#view=neuron&head=1&token=6")
+    page.go("#view=neuron&head=1&token=6")
     lines = {int(line["key"]): line for line in page.marks("line")}
     assert list(lines) == [key for key in range(7) if record.map(0, 1)[6, key] >= 1 / 255]  # nor to what is hidden
     q = next(y for text, _, y in page.labels()[:9] if text == record.tokens.text[6])
@@ -116,6 +113,17 @@ def test_a_line_from_q_to_every_key_is_as_strong_as_its_weight(opened, record):
     assert len({(line["x1"], line["y1"]) for line in lines.values()}) == 1
     rows = {line["y2"] - 20 * key for key, line in lines.items()}
     assert rows == {lines[6]["y1"] - 20 * 6} and lines[6]["y1"] == pytest.approx(q - 4, abs=1)
+
+    page.go("#view=neuron&head=1&token=6")
+    query, key = record.vectors.of(0, 1)
+    strips = strips_of(page, SIZE)
+    expected = [query[6], *(part for place in range(9) for part in (key[place], query[6] * key[place]))]
+    largest = max(np.abs(key).max(), np.abs(query[6]).max()), np.abs(query[6] * key).max()
+    assert len(strips) == len(expected)
+    for number, (strip, values) in enumerate(zip(strips, expected, strict=True)):
+        most = largest[1] if number and number % 2 == 0 else largest[0]
+        assert [float(cell["opacity"]) for cell in strip] == pytest.approx(np.abs(values) / most, abs=1e-3)
+        assert [cell["fill"] for cell in strip] == [PLUS if value > 0 else MINUS for value in values]
 
 
 @pytest.mark.parametrize("family", ["modernbert", "mpnet", "deberta-v2"])
@@ -153,13 +161,6 @@ def strips_of(page, size):
     return [cells[start : start + size] for start in range(0, len(cells), size)]
 
 
-def test_masked_keys_say_so_and_have_no_bar(opened, record):
-    page = opened(record, "#view=neuron&head=1&token=6")
-    assert page.texts().count("masked") == 2
-    page.press("j")
-    assert page.texts().count("masked") == 1 and len(bars(page)) == 8
-
-
 def test_every_layer_hides_the_keys_that_its_own_mask_hides(opened, record):
     """Layer 0 looks back, layer 1 at its neighbours; the page goes from one to the other."""
     masks = np.stack([record.mask, np.abs(np.subtract.outer(range(9), range(9))) <= 1])
@@ -178,20 +179,7 @@ def test_every_layer_hides_the_keys_that_its_own_mask_hides(opened, record):
         assert "differ" not in " ".join(page.texts())
 
 
-def test_elements_are_coloured_by_their_sign_and_as_strong_as_they_are_large(opened, record):
-    page = opened(record, "#view=neuron&head=1&token=6")
-    query, key = record.vectors.of(0, 1)
-    strips = strips_of(page, SIZE)
-    expected = [query[6], *(part for place in range(9) for part in (key[place], query[6] * key[place]))]
-    largest = max(np.abs(key).max(), np.abs(query[6]).max()), np.abs(query[6] * key).max()
-    assert len(strips) == len(expected)
-    for number, (strip, values) in enumerate(zip(strips, expected, strict=True)):
-        most = largest[1] if number and number % 2 == 0 else largest[0]
-        assert [float(cell["opacity"]) for cell in strip] == pytest.approx(np.abs(values) / most, abs=1e-3)
-        assert [cell["fill"] for cell in strip] == [PLUS if value > 0 else MINUS for value in values]
-
-
-def test_pointing_at_an_element_tells_its_numbers(opened, record):
+def test_what_is_pointed_at_is_told_and_a_query_is_chosen_in_its_own_column(opened, record):
     page = opened(record, "#view=neuron&head=1&token=6")
     query, key = record.vectors.of(0, 1)
     strips = strips_of(page, SIZE)
@@ -211,13 +199,20 @@ def test_pointing_at_an_element_tells_its_numbers(opened, record):
     page.point(*page.place("[x]", 0))
     assert page.tip() == f"query {names[4]} (4): choose it"
 
-
-def test_a_query_is_chosen_in_its_own_column(opened, record):
-    page = opened(record, "#view=neuron&head=1&token=6")
+    page.go("#view=neuron&head=1&token=6")
     page.point(*page.place("[x]", 1), click=True)  # a key, which is no query
     assert page.hash["token"] == "6"
     page.point(*page.place("[x]", 0), click=True)
     assert page.hash["token"] == "4" and {bar["query"] for bar in bars(page).values()} == {4}
+
+    page.go("#view=neuron&head=1&token=6")
+    assert page.texts().count("masked") == 2
+    page.press("j")
+    assert page.texts().count("masked") == 1 and len(bars(page)) == 8
+
+    page.go("#view=neuron&head=1")
+    assert {bar["query"] for bar in bars(page).values()} == {1}
+    assert "query 1 “cat”" in page.text("said")
 
 
 def test_q_stays_in_sight_while_its_query_is_not(opened, minilm):
@@ -228,12 +223,6 @@ def test_q_stays_in_sight_while_its_query_is_not(opened, minilm):
     assert page.marks("line")[0]["y1"] == pytest.approx(600 + 66 + 10) and before == 66 + 3.5 * 20
     page.hold(70)
     assert page.scrolled()[1] > 900
-
-
-def test_without_a_held_token_the_first_word_is_the_query(opened, record):
-    page = opened(record, "#view=neuron&head=1")
-    assert {bar["query"] for bar in bars(page).values()} == {1}
-    assert "query 1 “cat”" in page.text("said")
 
 
 def test_a_head_without_q_and_k_says_which_have_them_and_what_to_type(opened, record):

@@ -69,13 +69,22 @@ def test_pointing_fills_it_as_holding_does_and_leaving_empties_it(opened, record
     assert page.table() is None and "Point at a token" in page.text("said")
 
 
-def test_what_is_pointed_at_goes_before_what_is_held(opened, record):
+def test_what_is_pointed_at_goes_before_what_is_held_and_rows_are_walked_with_the_keyboard(opened, record):
     page = opened(record, "#heads=1&token=2")
     page.point(*page.place("é", 0))
     assert "query 5 “é”" in page.text("said")
     page.tab.mouse.move(5, 5)
     page.settle()
     assert "query 2 " in page.text("said")
+
+    page.go("#heads=1&token=2")
+    best = int(record.map(0, 1)[2].argmax())
+    page.tab.focus("#values tbody button")
+    page.press("Enter")
+    assert (page.hash["token"], page.hash["side"]) == (str(best), "key")
+    assert page.tab.evaluate("document.activeElement.closest('#values') !== null")
+    page.press("Enter")
+    assert (page.hash["token"], page.hash.get("side")) == (str(record.map(0, 1)[:, best].argmax()), None)
 
 
 @pytest.mark.parametrize("view", ["heads", "matrix"])
@@ -88,17 +97,6 @@ def test_a_click_on_a_row_goes_to_its_token_and_holds_it(opened, view):
     assert "key 196 “sat”: strongest query 3 “中” 1.00" in page.text("said")
     scrolled = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.scrollLeft]")
     assert scrolled[view == "matrix"] > 1000
-
-
-def test_rows_can_be_walked_with_the_keyboard(opened, record):
-    page = opened(record, "#heads=1&token=2")
-    best = int(record.map(0, 1)[2].argmax())
-    page.tab.focus("#values tbody button")
-    page.press("Enter")
-    assert (page.hash["token"], page.hash["side"]) == (str(best), "key")
-    assert page.tab.evaluate("document.activeElement.closest('#values') !== null")
-    page.press("Enter")
-    assert (page.hash["token"], page.hash.get("side")) == (str(record.map(0, 1)[:, best].argmax()), None)
 
 
 def share(page):

@@ -98,13 +98,9 @@ def test_all_of_a_long_text_is_saved(opened, random_maps):
     assert high == 2 * (bottom - top)
 
 
-def test_all_of_a_map_that_is_zoomed_is_saved(opened, random_maps):
+def test_all_of_a_map_that_is_zoomed_is_saved_and_with_shift_what_is_seen(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
     assert len(page.marks("rect", whole=True)) == 40 * 40
-
-
-def test_with_shift_what_is_seen_is_saved(opened, random_maps):
-    page = opened(record_of(random_maps(1, 1, 40)), "#view=matrix&cell=60&corner=5,5")
     seen = {(int(cell["query"]), int(cell["key"])) for cell in page.marks("rect")}
     with page.tab.expect_download() as download:
         page.click("#save-svg", modifiers=["Shift"])

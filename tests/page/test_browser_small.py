@@ -23,7 +23,7 @@ def small(record, opened):
     return lambda at="", **how: opened([record], at, document=page(record, kept=FullHeads(WHOLE, SIDE)), **how)
 
 
-def test_it_opens_at_the_first_head_that_is_whole(small):
+def test_it_opens_at_the_first_whole_head_and_has_lines_and_buttons_of_whole_ones_alone(small, record):
     shown = small()
     assert (shown.tab.input_value("#layer"), shown.tab.input_value("#head")) == ("1", "2")
     assert {mark["head"] for mark in shown.marks("line")} == {2}
@@ -31,18 +31,15 @@ def test_it_opens_at_the_first_head_that_is_whole(small):
     assert {mark["head"] for mark in shown.marks("line")} == {0, 2}
     assert 'record.page("all.html")' in shown.text("about") and "1.0, 1.2" in shown.text("about")
 
-
-def test_heads_that_are_not_whole_have_no_lines_and_no_button(small):
-    shown = small()
+    shown.go("")
     assert [shown.tab.is_disabled(f'#heads [data-head="{head}"]') for head in range(3)] == [False, True, False]
     shown.choose("layer", 0)
     assert {mark["head"] for mark in shown.marks("line")} == {1}
     shown.press("ArrowRight")
     assert {mark["head"] for mark in shown.marks("line")} == {1}
 
-
-def test_lines_of_whole_heads_have_the_records_weights(small, record):
-    for mark in small("#layer=0").marks("line"):
+    shown.go("#layer=0")
+    for mark in shown.marks("line"):
         assert mark["weight"] == pytest.approx(record.map(0, 1)[int(mark["query"]), int(mark["key"])], abs=0.003)
 
 

@@ -5,9 +5,7 @@ are bert-base-uncased, gpt2 and Helsinki-NLP/opus-mt-en-de; here small ones of s
 `outputs[-1]`, transformers 5 has something else there: `outputs.attentions`.)
 """
 
-import numpy as np
 import pytest
-import torch
 from packed import page_data
 
 import attncli
@@ -59,29 +57,3 @@ def test_neuron_view(bert):
     )
     found, opens = content_of(document)
     assert opens == "neuron" and found["texts"][0]["masks"][0]["vectors"]["heads"] == [[1, 2]]
-
-
-def test_neuron_view_of_vectors_that_somebody_else_took(bert):
-    """Queries and keys from hooks on transformers' own layers."""
-    _, network, tokenizer = bert
-    taken = {}
-    for number, layer in enumerate(network.encoder.layer):
-        for name in ("query", "key"):
-            getattr(layer.attention.self, name).register_forward_hook(
-                lambda _, __, made, place=(name, number): taken.update({place: made[0]})
-            )
-    inputs = tokenizer(A, B, return_tensors="pt")
-    outputs = network(**inputs)
-    heads = network.config.num_attention_heads
-    query, key = (
-        torch.stack([taken[name, number] for number in range(len(outputs.attentions))])
-        .unflatten(-1, (heads, -1))  # [layer, token, head, head_dim]
-        .transpose(1, 2)
-        for name in ("query", "key")
-    )
-    record = attncli.record_of(outputs.attentions, inputs, vectors=(query, key))
-    scores = query.double() @ key.double().mT / query.shape[-1] ** 0.5
-    np.testing.assert_allclose(scores.softmax(-1).detach().numpy(), record.weights, atol=1e-5)
-    assert content_of(record.page(view="neuron"))[0]["texts"][0]["masks"][0]["vectors"]["heads"] == [
-        list(pair) for pair in record.vectors.heads
-    ]

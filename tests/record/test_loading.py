@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from irregular import TouchedByPickle
 from records import record_of, tokens_of
@@ -47,26 +47,6 @@ def test_something_else_under_its_suffix(suffix, content, folder):
     path = folder / f"else{suffix}"
     path.write_bytes(content)
     assert "not a complete attncli record" in refused(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", NATIVE)
-@given(spots=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=5))
-@settings(max_examples=200)
-def test_garbled_bytes_end_in_a_record_or_a_refusal(suffix, spots, folder):
-    """Never in another exception, and never in a record that can't be used."""
-    path = folder / f"garbled{suffix}"
-    GOOD.save(path)
-    garbled = bytearray(path.read_bytes())
-    for place, byte in spots:
-        garbled[int(place * len(garbled))] = byte
-    path.write_bytes(garbled)
-    try:
-        record = load_record(path)
-    except RequestError as error:
-        assert "\n" not in str(error)
-    else:
-        record.select(record.layers[:1]).save(folder / "again.npz")
 
 
 @pytest.mark.parametrize("where", ["whole", "weights", "labels"])

@@ -11,7 +11,6 @@ from records import record_of
 from saved_records import any_records, with_vectors
 
 from attncli import RequestError
-from attncli.base.printable import printable
 
 
 @given(record=any_records(), data=st.data())
@@ -93,10 +92,3 @@ def test_it_prints_as_one_telling_line(minilm):
     begin = '9 tokens, mask padding: "[CLS] the trophy does not ..."'.replace("9", str(len(record.tokens)))
     assert repr(record) == f"AttentionRecord(minilm, 6 layers x 12 heads, {begin})"
     assert repr(record.select([3], "0-2")) == f"AttentionRecord(minilm, layer 3 of 6, heads 0-2 of 12, {begin})"
-
-
-@pytest.mark.slow
-@given(record=any_records())
-def test_whatever_it_is_of_it_prints_as_one_line_that_commands_no_terminal(record):
-    assert repr(record).isprintable() or printable(repr(record)) == repr(record)
-    assert "\n" not in repr(record) and ("cross attention" in repr(record)) == (record.kind == "cross")

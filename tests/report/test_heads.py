@@ -223,9 +223,3 @@ def test_what_has_no_room_is_named_and_a_pipe_has_it():
     assert "no room for the numbers in the cells" in low[-1].plain
     assert not any("no room" in line.plain for line in (*high, *piped))
     assert len(high) > 2 * 16 and len(piped) == 3 + 1 + 1 + 16 - 1
-
-
-def test_a_long_text_is_a_picture_that_fits():
-    record = record_of(np.full((300, 300), 1 / 300))
-    lines = one_head(record, 0, 0, Canvas(80, True, True, 24))
-    assert len(lines) <= 21 and "no room for strongest keys" in lines[-1].plain

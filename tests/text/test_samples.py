@@ -5,23 +5,13 @@ from pathlib import Path
 import pytest
 
 from attncli.base.errors import RequestError
-from attncli.text.samples import FOLDER, README, copy_files, find_sample, samples, where_to_find
+from attncli.text.samples import FOLDER, copy_files, where_to_find
 
 SOURCE = Path(__file__).parents[2] / "sample_inputs"
 
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_every_text_is_known_with_all_that_its_readme_says():
-    every = samples()
-    assert {sample.name for sample in every} == contents(SOURCE).keys() - {README}
-    for sample in every:
-        assert sample.text == (SOURCE / sample.name).read_text(encoding="utf-8")
-        assert 0 < len(sample.what) <= 60 and "`" not in sample.what
-        assert sample.command.startswith("attncli ") and sample.look_for
-    assert "trophy" in find_sample("coreference.txt").look_for
 
 
 def test_copies_are_the_same_and_can_be_made_again(tmp_path):

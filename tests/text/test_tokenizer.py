@@ -13,6 +13,7 @@ from tokenizing import KINDS, last_resort, ours, texts
 from transformers import GPT2Tokenizer
 
 from attncli import Notice, RequestError
+from attncli.text import tokenizer as module
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer, wordpiece
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import windows
@@ -221,3 +222,18 @@ def test_of_a_long_pair_no_more_is_cut_than_is_kept(minilm, monkeypatch, first, 
         tokens = cut.encode(*pair)
     assert (tokens.ids, tokens.offsets, tokens.segments) == (expected.ids, expected.offsets, expected.type_ids)
     assert sum(len(one.overflowing) for one in made) < len(expected.overflowing) / 2
+
+
+def test_of_a_very_long_text_no_more_is_read_than_its_first_tokens_need(both, monkeypatch):
+    text = "the cat saw the mat, and " * 80
+    words = Tokenizer(both["minilm"][0].backend, 16, 10**6, 0)
+    with pytest.warns(Notice, match=r"^kept the first 16 of \d+ tokens$"):
+        expected = words.encode(text)
+    monkeypatch.setattr(module, "ENOUGH", (200, 20))
+    left = len(text) - max(end for _, end in expected.offsets)
+    with pytest.warns(Notice, match=f"^kept the first 16 tokens: {left:,} characters are left out$"):
+        assert words.encode(text) == expected
+    monkeypatch.setattr(module, "LONGEST", 1000)
+    for read in (words.read, Tokenizer(words.backend, 10**30, 10**6, 0).encode):
+        with pytest.raises(Unreadable, match="has 2,000 characters, more than the limit of 1,000"):
+            read(text)

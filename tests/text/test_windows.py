@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from records import tokens_of
 
 from attncli import RequestError, load_model
-from attncli.text import tokenizer as stretches
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
 from attncli.text.windows import Window, windows
 
@@ -43,53 +42,15 @@ def test_each_of_two_windows_counts_its_half_of_what_they_share(tokenizer):
     assert (first.counted, second.counted) == ((0, 8), (4, 12))
 
 
-def written_out(window: Window) -> tuple:
-    """Return a window as plain values, its words numbered in their order."""
-    names: dict[int, int] = {}
-    words = [number if number < 0 else names.setdefault(number, len(names)) for number in window.word.tolist()]
-    starts = window.starts.tolist()
-    return window.text, window.of, window.counted, window.tokens, words, starts, window.punctuation.tolist()
-
-
-@given(
-    parts=st.lists(
-        st.sampled_from(["the cat, ", "unbelievable ", "sat on ", "x" * 30 + " ", "中国", "  "]), min_size=30
-    ),
-    stride=st.none() | st.integers(1, 10),
-)
-def test_windows_of_a_text_in_pieces_are_those_of_the_whole(both, parts, stride):
-    tokenizer, content = both["vocab.txt"][0], "the " + "".join(parts)
-    narrow = Tokenizer(tokenizer.backend, 12, tokenizer.vocab_size, 0)
-    whole = [written_out(window) for window in windows(3, content, narrow, stride)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "PIECE", 200)
-        patch.setattr(stretches, "OVERLAP", 150)
-        patch.setattr("attncli.text.windows.FORGOTTEN", 1)
-        assert [written_out(window) for window in windows(3, content, narrow, stride)] == whole
-
-
-def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both, monkeypatch):
+def test_a_word_that_a_window_cuts_is_the_same_as_where_it_is_whole(both):
     """Cut a word at the end of a window, and at its beginning."""
     tokenizer = both["vocab.txt"][0]
     narrow = Tokenizer(tokenizer.backend, 9, tokenizer.vocab_size, 0)
     first, *_ = windows(0, "unbelievable the cat sat unbelievable it", narrow)
     assert first.tokens.text[1:-1] == ["un", "##believ", "##able", "the", "cat", "sat", "un"]
     assert first.word.tolist() == [-1, 0, 0, 0, 1, 2, 3, 0, -1]
-    monkeypatch.setattr("attncli.text.windows.FORGOTTEN", 1)
     for window in windows(0, "unbelievable " * 20, narrow, 1):
         assert set(window.word.tolist()) == {-1, 0}
-
-
-def test_the_windows_of_a_long_text_are_made_when_they_are_asked_for(tokenizer, monkeypatch):
-    monkeypatch.setattr(stretches, "PIECE", 200)
-    monkeypatch.setattr(stretches, "OVERLAP", 100)
-    given: list[int] = []
-    cut = tokenizer.cut
-    monkeypatch.setattr(tokenizer, "cut", lambda text: (given.append(len(text)), cut(text))[1])
-    made = windows(0, "the cat sat " * 10_000, tokenizer)
-    for _ in range(50):
-        assert next(made).of is None
-    assert sum(given) < 2000
 
 
 @pytest.mark.parametrize("stride", [0, -1, 11])

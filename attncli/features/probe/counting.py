@@ -277,10 +277,10 @@ def _tokens_by_word(model: Engine, sentence: Sentence) -> tuple[Tokens, Sentence
     """
     room = model.tokenizer.max_tokens
     try:
-        tokens, *more = islice(model.tokenizer.stretches(sentence.text), 2)
+        tokens = model.tokenizer.read(sentence.text)
     except NothingKept as error:
         raise _NotWhole(LOST) from error
-    if more or len(tokens) > room:
+    if len(tokens) > room:
         raise _NotWhole(
             f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
         )

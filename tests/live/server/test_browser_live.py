@@ -297,17 +297,16 @@ HOSTILE = ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacke
            "{{ script }} &lt;b&gt;", "\u202egnirts\u202c \u2066x", "__proto__ constructor"]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_text_is_text(live, text):
+def test_hostile_text_is_text(live):
     page = live()
-    title = page.tab.title()
-    page.tab.fill("#typed", text)
-    page.tab.wait_for_function("before => document.title !== before", arg=title)
-    page.settle()
-    page.tab.press("#typed", "Enter")
-    assert page.tab.evaluate("window.hacked") is None and page.tab.locator("main img, main b").count() == 0
-    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066\u2067]", page.tab.title())
-    assert page.earlier()
+    for text in HOSTILE:
+        title = page.tab.title()
+        page.tab.fill("#typed", text)
+        page.tab.wait_for_function("before => document.title !== before", arg=title)
+        page.settle()
+        page.tab.press("#typed", "Enter")
+        assert page.tab.evaluate("window.hacked") is None and page.tab.locator("main img, main b").count() == 0
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066\u2067]", page.tab.title())
 
 
 def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch):
@@ -361,14 +360,6 @@ def test_a_text_that_is_cut_says_so_beside_it(live):
     assert page.text("note") == "only the first 512 tokens: this model takes no more"
 
 
-def test_whoever_types_on_sees_the_same_place(live):
-    page = live()
-    page.type("the cat sat on it " * 20, tokens=102)
-    page.tab.evaluate("document.getElementById('chart').scrollTop = 900")
-    page.type("the cat sat on it " * 20 + "dog", tokens=103)
-    assert page.tab.evaluate("document.getElementById('chart').scrollTop") == 900
-
-
 def test_letters_in_the_field_are_no_keys_of_the_page_and_a_slash_goes_there(live):
     page = live()
     page.tab.focus("#chart")
@@ -388,14 +379,3 @@ def test_a_server_that_was_started_anew_is_told_of(live, served, browser):
     page.tab.fill("#typed", "A dog ran.")
     page.tab.wait_for_selector("#problem:visible")
     assert "Open the address that it printed" in page.text("problem")
-
-
-def test_what_is_kept_is_bounded(live):
-    page = live()
-    for number in range(70):
-        page.type(f"number {number}")
-    page.tab.press("#typed", "Enter")
-    assert "69" in page.texts()
-    page.choose("earlier", len(page.earlier()) - 3)
-    page.wait(9)  # which is asked for again
-    assert "mat" in page.texts()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from pictures import check_nothing_overlaps, maps, picture_texts, random_record, texts_with_places, with_tokens
+from pictures import check_nothing_overlaps, maps, picture_texts, random_record, texts_with_places
 from records import attention_records
 
 from attncli import RequestError
@@ -43,36 +43,6 @@ def test_no_word_lies_on_another(record, options, texts):
         assert "is too narrow for this picture" in str(error)
         return
     check_nothing_overlaps(drawn)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [None, "8cm", "17cm"])
-@pytest.mark.parametrize("style", ["matrix", "lines"])
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        ["[CLS]"],
-        ["猫", "坐在", "垫子上"] * 4,
-        ["incomprehensibilities" * 3, "a"] * 5,
-        ["שלום", "مرحبا", "עולם"] * 3,
-        ["word"] * 60,
-    ],
-    ids=["one", "Chinese", "long", "right to left", "60"],
-)
-def test_tokens_of_any_script_and_number_have_room(tokens, style, width):
-    record = with_tokens(random_record(1, 12, max(len(tokens), 2)), tokens)
-    check_nothing_overlaps(record.figure(style=style, width=width))
-    check_nothing_overlaps(record.figure(style=style, width=width, heads=3))
-
-
-def test_long_captions_and_headings_keep_their_distance():
-    [maps] = random_record(1, 6, 4).weights
-    rows = [
-        [DrawnMap("causal\n0.31 of the weight had to move", one) for one in three] for three in (maps[:3], maps[3:])
-    ]
-    drawn = panel_grid(rows, Grid(list("abcd"), headings=["layer 5, head 11, a long heading"] * 2, title="masks"))
-    check_nothing_overlaps(drawn)
-    assert picture_texts(drawn).count("causal\n0.31 of the weight had to move") == 6
 
 
 SMALL = [(1, 1, 5), (1, 1, 14), (1, 1, 120), (1, 3, 14), (6, 8, 14), (2, 3, 60)]

@@ -1,7 +1,5 @@
 """The head view: that lines are the weights, where they begin and end, and what is left out."""
 
-import xml.etree.ElementTree as ElementTree
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,6 @@ from records import attention_records, record_of
 
 from attncli.record.display import head_colour
 from attncli.report.figure import lines as strands
-from attncli.report.figure.drawing import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -133,17 +130,3 @@ def test_weights_of_many_heads_are_squares_beside_the_keys():
 def test_no_weights_are_a_picture_too():
     drawn = record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1)
     assert not bundles(drawn)
-
-
-@pytest.mark.slow
-def test_a_picture_of_very_many_lines_stays_small_and_its_text_is_text(tmp_path, monkeypatch):
-    record = random_record(1, 2, 60)
-    monkeypatch.setattr(strands, "MOST_LINES", 100)
-    save_figure(record.figure(style="lines"), tmp_path / "few.svg", dpi=50)
-    root = ElementTree.parse(tmp_path / "few.svg").getroot()
-    namespace = "{http://www.w3.org/2000/svg}"
-    assert len(list(root.iter(f"{namespace}image"))) == 1
-    assert [element.text for element in root.iter(f"{namespace}text")].count("[CLS]") == 2
-    monkeypatch.undo()
-    save_figure(record.figure(style="lines"), tmp_path / "all.svg")
-    assert not list(ElementTree.parse(tmp_path / "all.svg").getroot().iter(f"{namespace}image"))

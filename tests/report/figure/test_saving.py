@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
-from pictures import check_nothing_overlaps, picture_texts, random_record, saved_svg, with_tokens
+from pictures import picture_texts, random_record, saved_svg, with_tokens
 
-from attncli import Notice, RequestError
+from attncli import RequestError
 from attncli.report.figure.drawing import save_figure
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
@@ -84,13 +84,3 @@ def test_no_token_is_mathematics_and_control_characters_are_escaped(tmp_path):
     root = saved_svg(with_tokens(random_record(1, 1, 11), [*PLAIN, *ESCAPED]).figure(), tmp_path)
     written = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert all(written.count(text) == 2 for text in [*PLAIN, *ESCAPED.values()])
-
-
-@pytest.mark.slow
-def test_a_character_without_a_font_is_noticed_once(monkeypatch):
-    monkeypatch.setattr("attncli.report.figure.fonts.installed", dict)
-    record = with_tokens(random_record(1, 3, 6), ["奖", "杯", "不", "a", "奖", "b"])
-    with pytest.warns(Notice) as noticed:
-        check_nothing_overlaps(record.figure())
-    [notice] = [warning for warning in noticed if warning.category is Notice]
-    assert all(character in str(notice.message) for character in "奖杯不")
