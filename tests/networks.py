@@ -6,6 +6,7 @@
 import copy
 import importlib.util
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,7 +77,9 @@ def row(library: str, name: str) -> Callable[[Callable[[], Case]], Callable[[], 
 
 
 def is_here(library: str) -> bool:
-    return library == "by hand" or importlib.util.find_spec(library.replace("-", "_").split(".")[0]) is not None
+    """Return whether a library is installed, or needs no installing."""
+    name = {"by hand": "torch", "fair-esm": "esm"}.get(library, library.replace("-", "_"))
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
 
 
 # --- maps that networks give themselves --------------------------------------------------------------------
@@ -510,7 +513,7 @@ def lucid_vit() -> Case:
     return Case(network, {"": (vectors(TEXTS, 3, 32, 32),)}, theirs)
 
 
-@row("esm", "ESM2")
+@row("fair-esm", "ESM2")
 def esm2() -> Case:
     import esm
 
@@ -589,3 +592,32 @@ def of_an_image() -> Case:
         return [one.transpose(0, 1) for one in by_seen(network, inputs)]  # a batch without heads is not to be told
 
     return Case(network, {"": (vectors(TEXTS, 3, 12, 12),)}, theirs)
+
+
+# --- the table in the README -------------------------------------------------------------------------------
+
+
+def kinds_of(seen: Any) -> str:
+    """Return how many attentions of each kind ran, as "2 encoder, 2 cross"."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(call.kind for call in seen.calls).items())
+
+
+def main() -> None:
+    """Write a row for networks of one library that are seen alike."""
+    import attncli
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in ROWS:
+        case = row.case()
+        with torch.no_grad(), attncli.capture(case.network, heads=[]) as seen:
+            case.call()
+        found.setdefault((row.library, kinds_of(seen)), []).append(row.name)
+    lines = [f"| {library} | {'; '.join(names)} | {seen} |" for (library, seen), names in found.items()]
+    made = "\n".join(["| library | networks | attentions seen |", "| --- | --- | --- |", *lines])
+    text = README.read_text(encoding="utf-8")
+    before, after = text.split(MARKERS[0])[0], text.split(MARKERS[1])[1]
+    README.write_text(f"{before}{MARKERS[0]}\n\n{made}\n\n{MARKERS[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
