@@ -74,7 +74,7 @@ class _TheirOutput(Output):
     def vocabulary(self) -> list[str]:
         """Return the tokens by id; "" for an id without a token."""
         names = {number: token for token, number in self.model.tokenizer.backend.get_vocab().items()}
-        size = self.network.get_output_embeddings().weight.shape[0]
+        size = self.model.network.get_output_embeddings().weight.shape[0]
         return [names.get(number, "") for number in range(size)]
 
     def __call__(
