@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from slow import slow_except
 
 from attncli import Notice, Request, RequestError, load_model
-from attncli.analysis.edges import BINS, Usual, text_sums
+from attncli.analysis.edges import Usual, text_sums
 from attncli.analysis.patterns import row_shares
 from attncli.base.cache import MOST_FILES
 from attncli.corpus import usual
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 def walks(monkeypatch):
     """The networks that were walked, or otherwise run, one entry each time."""
     walked = []
-    for owner, name in ((Model, "walk"), (TransformersModel, "walk"), (TransformersModel, "maps")):
+    for owner, name in ((Model, "walk"), (TransformersModel, "walk")):
 
         def counted(self, *arguments, original=getattr(owner, name), **more):
             walked.append(self)
@@ -162,20 +162,6 @@ def test_its_texts_are_those_of_the_records(family, opened, folder):
         for _ in ("cold", "warm"):
             found = usual_of(engine, Request(which=which), words)
             assert [one.tokens for one in found.each] == [one.tokens for one in each]
-
-
-@pytest.mark.slow
-def test_that_of_a_network_that_can_not_be_tapped_is_kept_too(tmp_path, folder, walks):
-    from table_of_models import make_random
-
-    make_random(tmp_path, "falcon")
-    engine = load_model(str(tmp_path), "cpu")
-    assert not engine.can_be_tapped
-    first = usual_of(engine, Request(layers="1", heads="0"))
-    assert walks
-    walks.clear()
-    check_same(first, usual_of(engine, Request(layers="1", heads="0", mask="causal")))
-    assert not walks and first.sums.shape == (1, 1, BINS)
 
 
 WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer

@@ -245,4 +245,3 @@ def test_what_can_not_be_compared_there_is_refused(refused, theirs):
     assert "--against has no effect" in refused("compare", "-q", "-m", opt, "--against", "torch", TEXT)
     assert "is a decoder: omit it" in refused("compare", "-q", "-m", opt, "--which", "decoder", TEXT)
     assert "is a decoder: omit it" in refused("compare", "-q", "-m", opt, "--target", "a cat", TEXT)
-    assert "calls no attention function" in refused("compare", "-q", "-m", theirs("gpt_neo"), TEXT)

@@ -332,16 +332,6 @@ def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(m
     explore(session, script)
 
 
-def test_a_model_whose_attention_is_not_ours_is_shown_and_what_it_can_not_do_is_said(foreign):
-    async def script(it):
-        first = it.answer.record
-        await it.press("x")
-        assert "hides them" in it.said
-        assert it.answer.record is first
-
-    explore(session_of(gpt_neo=foreign("gpt_neo")), script, look=ScreenState("gpt_neo", Input("the cat sat")))
-
-
 @explored()
 async def test_typing_goes_on_while_a_long_text_runs(it, session, monkeypatch):
     """The loop of the screen is never held up by a model: letters are there before the model goes on."""
