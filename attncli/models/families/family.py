@@ -352,7 +352,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Head:
+class TaskHead:
     """A head: it computes a task's answer from the last hidden states.
 
     reads: its input, the vector of the FIRST or LAST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean
@@ -369,42 +369,42 @@ class Head:
     alone: bool = False
     labels: tuple[str, ...] | None = None
 
-    def of(self, name: str) -> "Head":
+    def of(self, name: str) -> "TaskHead":
         """Return the head with this name of its scores."""
         return replace(self, scores=self.scores._replace(name=name))
 
 
-Heads = Mapping[str, Head]
+TaskHeads = Mapping[str, TaskHead]
 
 
-def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> Head:
+def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> TaskHead:
     """Return a head with classes of a text or a pair of texts."""
-    return Head("classes", reads, parts, Scores(scores), "ForSequenceClassification")
+    return TaskHead("classes", reads, parts, Scores(scores), "ForSequenceClassification")
 
 
-def tokens(*parts: Dense | Norm) -> Head:
+def tokens(*parts: Dense | Norm) -> TaskHead:
     """Return a head with labels of each token."""
-    return Head("tokens", EACH, parts, Scores("classifier"), "ForTokenClassification")
+    return TaskHead("tokens", EACH, parts, Scores("classifier"), "ForTokenClassification")
 
 
-def span(*parts: Dense | Norm, scores: str = "qa_outputs") -> Head:
+def span(*parts: Dense | Norm, scores: str = "qa_outputs") -> TaskHead:
     """Return a head for the start and end of an answer in the second text to a question in the first."""
-    return Head("span", EACH, parts, Scores(scores), "ForQuestionAnswering", labels=("start", "end"))
+    return TaskHead("span", EACH, parts, Scores(scores), "ForQuestionAnswering", labels=("start", "end"))
 
 
-def words(*parts: Dense | Norm, scores: Scores) -> Head:
+def words(*parts: Dense | Norm, scores: Scores) -> TaskHead:
     """Return a head for the token of the vocabulary at [MASK]."""
-    return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
+    return TaskHead("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
-def decoder_heads(softcap: float | None = None, tied: bool = True) -> Heads:
+def decoder_heads(softcap: float | None = None, tied: bool = True) -> TaskHeads:
     """Return the heads that transformers has for decoders. "next" is the token after each token."""
     scores = Scores("lm_head", (), tied, softcap)
     return {
-        "classes": Head("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
-        "tokens": Head("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
+        "classes": TaskHead("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
+        "tokens": TaskHead("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
         "span": span(),
-        "next": Head("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
+        "next": TaskHead("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
     }
 
 
@@ -536,7 +536,7 @@ class Family:
     keys: Mapping[str, str | None] = field(default_factory=dict)
     settings: Callable[[Values], dict[str, Any]] = lambda values: {}
     tokenizer: str | None = None
-    heads: Callable[[Values], Heads] = lambda values: {}
+    heads: Callable[[Values], TaskHeads] = lambda values: {}
     published: Published | None = None
     other_prefix: str | None = None
 

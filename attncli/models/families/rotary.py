@@ -9,9 +9,9 @@ from attncli.models.families.family import (
     Biases,
     Dense,
     Family,
-    Heads,
     Norm,
     Published,
+    TaskHeads,
     Turned,
     Values,
     classes,
@@ -48,7 +48,7 @@ def roformer_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def roformer_heads(values: Values) -> Heads:
+def roformer_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("classifier.dense", values.activation("hidden_act")), scores="classifier.out_proj"),
         "tokens": tokens(),
@@ -143,7 +143,7 @@ def nomic_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def nomic_heads(values: Values) -> Heads:
+def nomic_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("pooler.dense", "tanh")),
         "tokens": tokens(),
@@ -240,7 +240,7 @@ def gte_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def gte_heads(values: Values) -> Heads:
+def gte_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("pooler.dense", "tanh")),
         "tokens": tokens(),
