@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.models import hashes
+from attncli.models import checkpoint_files as hashes
 
 
 @pytest.fixture
