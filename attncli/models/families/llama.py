@@ -4,7 +4,7 @@ latter has layers without positions.
 
 RMSNorm before both parts of a layer and after the last layer; rotary positions; SwiGLU; groups of heads share keys.
 
-Qwen 3, OLMo 2 and Phi 3 differ from it at the end of this file.
+Qwen 3, OLMo 2 and Phi 3, at the end of this file, change some of these parts.
 """
 
 from collections.abc import Sequence
