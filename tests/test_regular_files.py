@@ -21,8 +21,8 @@ from attncli.corpus.shards import Folder
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.inputs import read_lines
-from attncli.models.checkpoint_files import file_sha256
 from attncli.models.config import read_config
+from attncli.models.hashes import file_sha256
 from attncli.models.outputs import modules_of
 from attncli.models.weights import SafetensorsFile, read_pickle
 from attncli.text.samples import copy_files

@@ -94,9 +94,9 @@ def place_entry(place: "Place", verify: bool = False) -> dict[str, Any]:
     Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
-    from attncli.models.checkpoint_files import cached_sha256, check_sha256
     from attncli.models.config import describe
     from attncli.models.gguf.conversion import types
+    from attncli.models.hashes import cached_sha256, check_sha256
     from attncli.models.loading import check_runs
 
     engine, why, config = describe(place.path)

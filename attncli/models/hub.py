@@ -19,10 +19,10 @@ from attncli.models.checkpoint_files import (
     WEIGHT_FILES,
     Place,
     check_directory,
-    check_sha256,
     is_complete,
     weight_files,
 )
+from attncli.models.hashes import check_sha256
 
 GGUF = ".gguf"
 HUB_TIMEOUT = 3.0  # seconds

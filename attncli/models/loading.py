@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attncli.base import choices
 from attncli.base.choices import check_text
 from attncli.base.errors import Notice, RequestError, no_notices
-from attncli.models.checkpoint_files import CONFIG_FILE, Place, check_sha256, weight_files
+from attncli.models.checkpoint_files import CONFIG_FILE, Place, weight_files
 from attncli.models.config import ModelConfig, native, read_config
 from attncli.models.engine import Engine
 from attncli.models.families.family import NoOwnNetwork
+from attncli.models.hashes import check_sha256
 from attncli.models.hub import locate
 from attncli.models.own_code import left_aside, own_code
 from attncli.models.own_model import OwnModel

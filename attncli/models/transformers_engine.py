@@ -21,9 +21,10 @@ from attncli.attention import self_mask
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.models.block import Tap
-from attncli.models.checkpoint_files import Place, check_sha256
+from attncli.models.checkpoint_files import Place
 from attncli.models.devices import InTorch, pick_device, pick_dtype
 from attncli.models.engine import A_PART, closed, why_no_own_network
+from attncli.models.hashes import check_sha256
 from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates

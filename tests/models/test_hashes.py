@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attncli.models import checkpoint_files as hashes
+from attncli.models import hashes
 
 
 @pytest.fixture

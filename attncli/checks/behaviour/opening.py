@@ -12,7 +12,7 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, quoted
 from attncli.checks.behaviour.laws import runs_to_compare
 from attncli.checks.behaviour.subject import ModelSubject, TransformersSubject
-from attncli.models.checkpoint_files import check_sha256
+from attncli.models.hashes import check_sha256
 from attncli.models.hub import locate
 from attncli.models.transformers_network import read_network
 from attncli.models.transformers_peer import quiet, refusals
