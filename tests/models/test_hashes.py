@@ -76,7 +76,18 @@ def test_shards_have_the_hash_of_their_list(memory, tmp_path):
     assert hashes.weights_sha256([paths[1], same]) == hashlib.sha256(lines.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": 1}', b'{"a": "F0"}', b"\xff"])
+@pytest.mark.parametrize("digest", ["", "0" * 63, "F" * 64, "0" * 65, "../" * 20])
+def test_what_is_no_digest_is_not_believed(digest, memory, tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(b"x")
+    expected = hashes.weights_sha256([path])
+    cache_file = tmp_path / "cache" / "attncli" / "sha256.json"
+    cache_file.write_text(json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), digest)))
+    assert hashes.cached_sha256([path]) is None
+    assert hashes.weights_sha256([path]) == hashes.cached_sha256([path]) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
 def test_a_memory_that_is_spoiled_is_forgotten(content, memory, tmp_path):
     path, cache_file = tmp_path / "weights", tmp_path / "cache" / "attncli" / "sha256.json"
     path.write_bytes(b"x")
