@@ -193,6 +193,14 @@ class Distances(Brief):
         metric = np.sqrt(divergence)
         return cls(divergence, embedded(metric), clustered(metric))
 
+    def document(self) -> dict[str, Any]:
+        """Return their part of the document of `stats --json`."""
+        return {
+            "divergence": self.divergence.tolist(),
+            "embedding": self.embedding.tolist(),
+            "clusters": self.clusters,
+        }
+
 
 def divergence_sums(weights: Floats) -> Doubles:
     """Return the sum over queries of the Jensen-Shannon divergence between heads (Clark et al. 2019, section 6).

@@ -11,7 +11,6 @@ from attncli import RequestError, load_model
 from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
 from attncli.corpus.running import Where
 from attncli.corpus.shards import Folder
-from attncli.corpus.statistics import document
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 
@@ -44,14 +43,14 @@ def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
 @pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm", "distances": True}])
 def test_texts_of_a_file_are_texts(minilm, file, asked):
     found, expected = count_files(minilm, [file], counting=Counting(**asked)), corpus_statistics(minilm, TEXTS, **asked)
-    assert document(found) == document(expected)
+    assert found.document() == expected.document()
 
 
 def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
     model = load_model(str(tiny()), device="cpu")
     whole = " ".join(TEXTS)
     found = count_files(model, [file], TextFormat(paragraphs=True), 3)
-    assert document(found) == document(corpus_statistics(model, [whole], stride=3))
+    assert found.document() == corpus_statistics(model, [whole], stride=3).document()
     assert found.texts == 1
 
 
@@ -73,7 +72,7 @@ def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, ask
     where = Where(state=str(tmp_path / "state"))
     count_files(minilm, [file], TextFormat(limit=1), where=where)
     found = count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}, where=where)
-    assert document(found) == document(count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}))
+    assert found.document() == count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}).document()
 
 
 # --- the sums of a shard in a file -------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_a_label_is_the_pattern_with_the_largest_share(pattern):
 
 def test_a_head_without_a_clear_pattern_is_broad():
     one = head(next=0.29)
-    assert (one.label, one.pattern, one.strength) == (BROAD, "next", 0.29)
+    assert (one.label, one.strength) == (BROAD, 0.29)
 
 
 def test_what_can_not_be_counted_is_refused_with_what_can():
@@ -177,13 +177,6 @@ def test_who_is_called_clearest_is_labelled_so_and_no_fellow_gives_more(seed, ev
         else:
             assert one.label == pattern and one.figures[pattern] == max(fellows)
             assert one.figures[pattern] >= max(BROAD_BELOW, CLEARLY * even)
-
-
-def test_the_broadest_is_labelled_broad():
-    statistics = made(entropy={(0, 0): 2.0, (0, 1): 1.5}, first={(0, 0): 0.5})
-    assert place(statistics.broadest()) == (0, 1)
-    everyone = made(np.full((2, 3, len(FIGURES)), 0.5))
-    assert everyone.labelled(BROAD) == [] and everyone.broadest() is None
 
 
 # --- statistics of records -------------------------------------------------------------------------------
