@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 SHARD_BYTES = 2**20  # a quarter of a million tokens of English: about a minute of one core with minilm
-VERSION = 3  # of sums in files
+VERSION = 4  # of sums in files
 MOST_THREADS = 8  # cores that share a computation: more wait for each other
 Arrays = dict[str, npt.NDArray[Any]]
 Total = TypeVar("Total", bound=Any)  # sums, which add up

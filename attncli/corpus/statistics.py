@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, row_shares
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, label_of, row_shares
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
@@ -31,8 +31,10 @@ CLEARLY = 2  # times the share that uniform attention gives, from which on a hea
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """One head: its figures by name. Its label is the pattern with the largest share, and its strength that share.
-    Below 0.3 the label is "broad".
+    """One head: its figures by name.
+
+    Its label is the pattern with the largest share from 0.3 on (`label_of`), and its strength that share. If no share
+    is so large, the label is "broad", and the strength the largest of all.
     """
 
     layer: int
@@ -46,12 +48,13 @@ class HeadStatistics:
         return f"{self.layer}.{self.head}"
 
     @property
-    def strength(self) -> float:
-        return max(self.figures[pattern] for pattern in PATTERNS)
+    def label(self) -> str:
+        return label_of(self.figures, [name for name in PATTERNS if self.figures[name] >= BROAD_BELOW])
 
     @property
-    def label(self) -> str:
-        return max(PATTERNS, key=lambda name: self.figures[name]) if self.strength >= BROAD_BELOW else BROAD
+    def strength(self) -> float:
+        """The share of the label's pattern; for a broad head, the largest share."""
+        return max(self.figures[name] for name in PATTERNS) if self.label == BROAD else self.figures[self.label]
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Statistics:
             distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
             measure="share of norm" if counting.measure == "norm" else counting.measure,
             words=counting.words,
-            alike=sums.alike / sums.queries,
+            alike=sums.uniform,
             kind=kind,
         )
 

@@ -77,14 +77,12 @@ def test_the_most_that_entropy_can_be_is_each_layers_own():
 def test_shares_are_those_of_a_record(length, seed):
     weights = np.random.default_rng(seed).random((length, length))
     weights /= weights.sum(axis=-1, keepdims=True)
-    linear = factors(window_of(length), 0, length)
-    made = (linear * weights).sum(axis=(1, 2)) / length
-    found = dict(zip(LINEAR, made, strict=True))
-    for name, share in summarise(record_of(weights))[0, 0].shares.items():
-        having = linear[LINEAR.index(name)].any(axis=-1).mean() if name == "same_word" else 1  # of the queries
-        assert found[name] == pytest.approx(share * having, abs=1e-6)
+    record = record_of(weights)
+    found, [statistics] = summarise(record)[0, 0], record_statistics([record]).heads
+    assert {name: statistics.figures[name] for name in PATTERNS} == pytest.approx(found.shares, abs=1e-6)
+    assert statistics.figures["entropy"] == pytest.approx(found.entropy, abs=1e-5)
     places = np.arange(length)
-    assert found["distance"] == pytest.approx((weights * abs(places[:, None] - places)).sum() / length)
+    assert statistics.figures["distance"] == pytest.approx((weights * abs(places[:, None] - places)).sum() / length)
 
 
 def test_the_same_word_is_elsewhere_in_any_case_and_whole():

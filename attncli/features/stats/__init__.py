@@ -52,8 +52,8 @@ class Stats(CorpusFeature):
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
-    (theirs: . and ,), the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
-    shows the figures so far.
+    (theirs: . and ,), the same word elsewhere (same_word; over tokens that see it there). A table has the clearest
+    head of each pattern. Ctrl-C shows the figures so far.
 
     \b
     Examples:
@@ -294,7 +294,8 @@ entropy_limit | float or [float] | nats | entropy of uniform attention; by layer
 heads | [head]
 heads.label | str | | the pattern with the largest share, or broad
 heads.strength | float | share of the weight | share of that pattern
-heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`
+heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`; `same_word` over those
+    whose word occurs elsewhere
 heads.spread | {float} | the figure's own | standard deviation of the means per text
 alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
     `--by`; null in statistics of an older version
