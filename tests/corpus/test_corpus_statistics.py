@@ -54,14 +54,15 @@ def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
     assert found.texts == 1
 
 
-def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minilm, file, tmp_path):
+def test_a_run_goes_on_from_the_shards_that_are_there_to_the_same_bits_and_shows_how_far_it_is(minilm, file, tmp_path):
     where = Where(state=str(tmp_path / "state"), shard_bytes=100)
     seen, again = [], []
-    count_files(minilm, [file], where=where, show=seen.append)
+    first = count_files(minilm, [file], where=where, show=seen.append)
     assert [one.seen.texts for one in seen] == sorted(one.seen.texts for one in seen)
     assert (seen[-1].seen.texts, seen[-1].shards) == (12, 3) and seen[-1].before.texts == 0
     next((tmp_path / "state").iterdir()).unlink()
-    count_files(minilm, [file], where=where, show=again.append)
+    assert count_files(minilm, [file], where=where, show=again.append).document() == first.document()
+    assert count_files(minilm, [file], where=replace(where, state=None)).document() == first.document()
     assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
 
 

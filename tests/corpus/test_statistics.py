@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from records import record_of, tokens_of
-from records import tokens_of as made_up_tokens
 from windows import text_sums
 
 from attncli import RequestError, corpus_statistics
@@ -19,11 +18,6 @@ from attncli.record import ModelInfo
 from attncli.text.windows import Window, word_numbers
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
-
-
-def window_of(length: int, counted: tuple[int, int] | None = None) -> Window:
-    tokens = tokens_of(length)
-    return Window(0, 1, (0, length) if counted is None else counted, tokens, *word_numbers(tokens))
 
 
 @st.composite
@@ -227,7 +221,7 @@ EVEN = record_of(np.full((2, 2, 5, 5), 0.2))
         ([EVEN, dataclasses.replace(EVEN, measure="norm")], "one measure"),
         ([EVEN, dataclasses.replace(EVEN, model=dataclasses.replace(EVEN.model, name="b"))], "one model"),
         ([dataclasses.replace(EVEN, key_tokens=EVEN.tokens)], "between two texts"),
-        ([dataclasses.replace(EVEN, tokens=made_up_tokens(5, padding=1))], r"gives it weight"),
+        ([dataclasses.replace(EVEN, tokens=tokens_of(5, padding=1))], r"gives it weight"),
         ([dataclasses.replace(EVEN, mask_name="mine")], "no mask 'mine'"),
     ],
 )

@@ -138,18 +138,6 @@ def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks)
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_it_is_computed_once_in_every_precision(dtype, small, folder, walks):
-    directory = shutil.copytree(small, folder.parent.parent / "model")
-    change_weights(directory, 4)  # sharper maps
-    engine = load_model(directory, "cpu", dtype)
-    for request in (Request(), Request(measure="norm"), Request(mask="none")):
-        first = usual_of(engine, request, words=True)
-        walks.clear()
-        check_same(first, usual_of(engine, request, words=True))
-        assert not walks
-
-
 @pytest.mark.parametrize("family", ENGINES)
 def test_its_texts_are_those_of_the_records(family, opened, folder):
     """So a text of the user's own is recognized among them."""
@@ -365,25 +353,6 @@ def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, wal
     check_same(first, usual_of(model, Request()))
     assert bool(walks) == (kind == "a directory")  # which is left alone
     assert (folder.parent / "mine").read_text() == "mine"
-
-
-@pytest.mark.slow
-@settings(max_examples=50)
-@given(data=st.data())
-def test_a_damaged_file_never_changes_anything(data, model, tmp_path_factory):
-    place = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTNCLI_CACHE", str(place))
-        first = usual_of(model, Request())
-        [name] = files(place / "usual")
-        content = bytearray((place / "usual" / name).read_bytes())
-        at = data.draw(st.integers(0, len(content) - 1))
-        if data.draw(st.booleans()):
-            del content[at:]
-        else:
-            content[at] ^= data.draw(st.integers(1, 255))
-        (place / "usual" / name).write_bytes(content)
-        check_same(first, usual_of(model, Request()))
 
 
 @pytest.mark.parametrize("place", ["a file", "read-only", "/dev/null", "/proc", ""])
