@@ -8,7 +8,7 @@ import attncli
 from attncli import Notice, RequestError
 from attncli.corpus import reducer
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.sums import FIGURES, Counting
+from attncli.corpus.sums import FIGURES
 
 TEXTS = ["the cat sat on the mat", "a mat", "in the cat, the mat. a cat sat", "on a mat the cat sat on a mat"]
 
@@ -65,8 +65,6 @@ def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreig
 def test_what_can_not_be_counted(foreign, family, asked, why):
     with pytest.raises(RequestError, match=why):
         attncli.corpus_statistics(foreign(family), TEXTS, **asked)
-    with pytest.raises(RequestError, match=why):
-        Reducer(foreign(family), Counting(**asked))
 
 
 def test_an_encoder_of_attnclis_own_has_no_parts(minilm):
