@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from invented import embedding_model, one_head_reads
 from pictures import picture_texts
 
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust import TrustResult, _report, _tokens_behind, tau, trust, verdict
+from attncli.features.trust import TrustResult, _report, _tokens_behind, trust, verdict
 from attncli.features.trust.erasing import Erasing, aopc, order
 from attncli.features.trust.rankings import draw_rankings
 from attncli.report import Maps
@@ -91,7 +89,7 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
             replace(one, aopc={name: score[some] for name, score in zip(names, scores[one.way], strict=True)})
             for one in found.erased
         ]
-        one = replace(found, importances={"random": np.zeros(0)}, erased=erased, taus={})
+        one = replace(found, importances={"random": np.zeros(0)}, erased=erased)
         verdicts += bool(one.better)
     assert verdicts <= 9  # of 80 at 5%: more come by chance in 1 of 100 (a binomial's tail)
 
@@ -143,19 +141,6 @@ def test_six_tokens_have_too_few_orders(reader):
     found = trust(reader, "c k a z e p", permutations=2)
     assert found.chains == 120 and len(found.importances) == 6
     assert "6 tokens are too few to tell" in found.document()["verdict"]
-
-
-# --- Kendall's tau ----------------------------------------------------------------------------------------
-
-NUMBERS = st.lists(st.integers(-3, 3), min_size=7, max_size=7)
-
-
-@given(NUMBERS, st.lists(NUMBERS, min_size=1, max_size=3))
-def test_it_is_scipys_tau_b(one, others):
-    stats = pytest.importorskip("scipy.stats")
-    found = tau(np.array(one, dtype=float), np.array(others, dtype=float))
-    theirs = [stats.kendalltau(one, other).statistic for other in others]
-    np.testing.assert_allclose(found, theirs, atol=1e-12)
 
 
 # --- the report -------------------------------------------------------------------------------------------

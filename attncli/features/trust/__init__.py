@@ -146,7 +146,6 @@ class TrustResult:
     that were ranked and erased, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
     were erased together.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
-    taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
     sinks: heads have sinks, so that rows of maps were divided by their sums.
     """
 
@@ -159,7 +158,6 @@ class TrustResult:
     sizes: Sequence[int]
     shuffles: Shuffles
     importances: Mapping[str, Doubles]
-    taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
     sinks: bool = False
 
@@ -279,17 +277,11 @@ class TrustResult:
         }
 
     def scores(self, which: int | slice, summary: Callable[[Doubles], Any] = float) -> dict[str, Any]:
-        """Return the scores of one ranking, or a summary of several; without scores that are not finite."""
-
-        def finite(scores: Mapping[str, Doubles]) -> dict[str, float]:
-            chosen = {name: np.asarray(found[which]) for name, found in scores.items()}
-            return {name: float(summary(found)) for name, found in chosen.items() if np.isfinite(found).all()}
-
-        return {
-            **finite({"gap": self.gaps}),
-            "tau": finite(self.taus),
-            **{one.way: finite(one.aopc) for one in self.erased},
-        }
+        """Return the scores of one ranking, or a summary of several."""
+        scores: dict[str, Any] = {"gap": float(summary(self.gaps[which]))}
+        for one in self.erased:
+            scores[one.way] = {name: float(summary(found[which])) for name, found in one.aopc.items()}
+        return scores
 
 
 def verdict(found: TrustResult) -> str:
@@ -364,7 +356,7 @@ def trust(
     """
     from attncli.effects.question import make_question
     from attncli.features.trust import erasing as erase
-    from attncli.features.trust.rankings import GRADIENT, draw_rankings, find_read_places, importances
+    from attncli.features.trust.rankings import draw_rankings, find_read_places, importances
     from attncli.features.trust.weights import shuffled
     from attncli.models.engine import check_model, require_tapped
 
@@ -392,8 +384,6 @@ def trust(
             scores = dict(zip(MEASURES, erase.aopc(one, orders), strict=True))
             erased.append(Erased(one.way, alone, *of_words, scores))
             advance()
-    # By sizes, as in Jain and Wallace 2019, section 4.1, because maps have no sign.
-    others = {one.way: one.alone for one in erased} | ({"gradient": found[GRADIENT]} if GRADIENT in found else {})
     return TrustResult(
         model=model.info,
         answer=question.answer,
@@ -404,7 +394,6 @@ def trust(
         sizes=erase.sizes(len(places)),
         shuffles=shuffles,
         importances=found,
-        taus={name: tau(np.abs(values), np.abs(ranked)) for name, values in others.items()},
         erased=erased,
         sinks=model.has_sinks,
     )
@@ -422,20 +411,6 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
     likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
     place = None if question.places is None else question.places[0]
     return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
-
-
-def tau(one: Doubles, others: Doubles) -> Doubles:
-    """Compute Kendall's tau-b of a list with each of some lists, `[thing]` and `[list, thing]` -> `[list]`.
-
-    (pairs that both rank alike - pairs that they rank contrary) / √(pairs that one ranks · pairs that the other ranks):
-    1 the same order, -1 the reverse (Kendall 1945, "The Treatment of Ties in Ranking Problems"). NaN for a list that
-    ranks nothing.
-    """
-    first, second = np.triu_indices(len(one), k=1)
-    ours = np.sign(one[first] - one[second])
-    theirs = np.sign(others[:, first] - others[:, second])
-    ranked = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1).astype(np.float64))
-    return np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -516,19 +491,15 @@ def _weights_parts(found: TrustResult) -> list[Part]:
 def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
     """Return a row per method, below a summary of random rankings, and what the columns mean."""
     scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
-    count = len(found.taus)
-    taus = [Column(f"tau {WAYS.get(name, name)}", leaves=1 + count - at) for at, name in enumerate(found.taus)]
     columns = [
         Column("tokens by"),
         *map(Column, scores),
-        *taus,
         Column("random as good"),
         Column("first tokens", "name", leaves=1),
     ]
 
     def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
         cells = [three_digits(entry[way][measure]) for way, measure in scores.values()]
-        cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
         return [name, *cells, *rest]
 
     rows: list[list[str] | None] = []
@@ -543,10 +514,8 @@ def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
         f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
         "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
     )
-    others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
     notes = [
         meaning,
-        f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
         f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
         f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
@@ -619,8 +588,6 @@ verdict | str | | in words, from these figures
 The scores of a ranking of tokens (`trust`; defined in [features](../features/README.md)).
 
 gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
-tau | {float} | from -1 to 1 | Kendall's tau with the effect of erasing each token alone (mask, deletion) and with
-    gradient x input (gradient); an undefined one is missing
 mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens
 deletion | {float} | in the output's unit | the same with tokens deleted
 """
