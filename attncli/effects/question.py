@@ -15,7 +15,6 @@ import difflib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -117,14 +116,6 @@ class Question(ABC):
         """Compute the number without a change, with these texts in place of the first ones."""
         with torch.inference_mode():
             return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
-
-    def of_another(self, text: Unchanged) -> "Question":
-        """Ask the same of another text of as many tokens in place of the first, at the same places."""
-        other = copy(self)
-        for name in ("value", "before"):  # what is kept of the first text
-            vars(other).pop(name, None)
-        other.texts = [text, *self.texts[1:]]
-        return other
 
     def effects(
         self,

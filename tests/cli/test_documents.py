@@ -89,7 +89,7 @@ CALLS = {
     "kinds": ["kinds -m minilm", "kinds -m gpt2 lines.txt"],
     "probe": [
         "probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu",
-        "probe -m t5 --which decoder trees.conllu",
+        "probe -m gpt2 trees.conllu",
     ],
     "diff": ["diff -m tiny @ @@", "diff -m tiny --masks padding,causal @", "diff -m t5 @ @"],
     "compare": [
