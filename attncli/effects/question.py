@@ -217,7 +217,7 @@ class Predicted(Question):
         return _logits_of(self.output, left, self.texts[0].tokens.spoken, self.places)
 
 
-class Target(Predicted):
+class LabelQuestion(Predicted):
     """The logit or the probability of one label, of the text or of one of its tokens."""
 
     def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
@@ -391,7 +391,7 @@ def make_question(
                 )
             return TextProbability(one, output, kind, tokens.goal)
         place = 0 if asking.at is None else select_token(asking.at, tokens.spoken)
-        return Target(one, output, kind, tokens.goal[place], place)
+        return LabelQuestion(one, output, kind, tokens.goal[place], place)
     return _label_question(one, output, kind, asking, quiet)
 
 
@@ -462,7 +462,7 @@ def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None
     return [place for place, special in enumerate(tokens.special) if not special]
 
 
-def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, quiet: bool) -> Target:
+def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, quiet: bool) -> LabelQuestion:
     """Ask for one label of an output. Raises RequestError for an unknown or a missing label or token."""
     if output.kind == "span":
         raise RequestError("an answer's place has no label: ask for the divergence")
@@ -471,9 +471,9 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, 
         raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
     if output.kind == "next" and asking.target is None:
         [likeliest] = _logits_of(output, _complete(text.last), text.tokens, places)[0].argmax(dim=-1).tolist()
-        return Target(text, output, kind, likeliest, places[0] if places else None)
+        return LabelQuestion(text, output, kind, likeliest, places[0] if places else None)
     label = _label_number(text.model, output, asking.target, quiet)
-    return Target(text, output, kind, label, None if places is None else places[0])
+    return LabelQuestion(text, output, kind, label, None if places is None else places[0])
 
 
 def _label_number(model: Engine, output: Output, name: str | None, quiet: bool) -> int:

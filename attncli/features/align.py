@@ -20,7 +20,7 @@ from attncli.features.feature import Feature
 from attncli.features.heatmap import RecordPicture
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, argument, option
-from attncli.features.run import LargeMap
+from attncli.features.run import HeadMap
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
 from attncli.record.record import SUFFIXES
@@ -99,7 +99,7 @@ def _parts(alignment: "Alignment", model: ModelInfo) -> list[Part]:
     title = [f"{alignment.text} → {alignment.output}", f"probability {alignment.probability:.4g}", model.name]
     if model.heads > 1:
         title.append(f"mean of the {model.heads} heads of layer {model.layers - 1}")
-    return [Sentence(" · ".join(title), "strong"), LargeMap(record, title, 3)]
+    return [Sentence(" · ".join(title), "strong"), HeadMap(record, title, 3)]
 
 
 def _describe_model(checkpoint: "Checkpoint") -> ModelInfo:

@@ -457,10 +457,10 @@ class Scissors:
 
     def without(self, edges: Sequence[_Edge], layers: Sequence[int]) -> "Change":
         """Return the change that cuts these edges in these layers."""
-        from attncli.effects.change import Hide, Reweigh, Without
+        from attncli.effects.change import Hide, Reweigh, ZeroEdges
 
         heads = [(layer, head) for layer in layers for head in self.record.heads_of(layer)]
-        return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)
+        return Reweigh(heads, ZeroEdges(edges)) if self.keep_rest else Hide(heads, edges)
 
     def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
         """Measure the effects of changes to the first text, `[change]`."""

@@ -26,7 +26,7 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, check_one, chosen_layers, notify, open_tapped, read_inputs
+from attncli.features.inputs import SavedRecords, check_one, chosen_layers, notify, open_tapped, read_inputs
 from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
@@ -117,7 +117,7 @@ class Explain(Feature):
         assert self.saved is not None
         self.refuse_use("record", "with --from, which takes what was saved")
         self.refuse("with --from, which has no layers", "block")
-        record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
+        record = SavedRecords(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         model = record.model
         one = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
         layer = one[0] if self.is_set("layer") or name_layers(self.head) else None

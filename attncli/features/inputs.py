@@ -193,7 +193,7 @@ def open_tapped(opening: Opening, which: str | None = None, answers: bool = Fals
 # --- sources of records ---------------------------------------------------------------------------------
 
 
-class Source(ABC):
+class RecordSource(ABC):
     """A source of records: texts and a model, or a saved record."""
 
     @abstractmethod
@@ -218,7 +218,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Texts(Source):
+class Texts(RecordSource):
     """Texts, the model to open, and the request to it."""
 
     inputs: Sequence[Input]
@@ -253,7 +253,7 @@ class Texts(Source):
 
 
 @dataclass(frozen=True)
-class Saved(Source):
+class SavedRecords(RecordSource):
     """A saved record; layers and heads None are all that it holds. last: layers None are its last layer."""
 
     path: Path
@@ -328,7 +328,7 @@ class RecordFeature(ModelFeature, _TextOptions):
         grouping: Grouping = TOKENS,
         stdin: bool = False,
         **request: Any,
-    ) -> "Saved | Texts":
+    ) -> "SavedRecords | Texts":
         """Return the saved record, or the texts and the request to the model.
 
         layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
@@ -338,7 +338,7 @@ class RecordFeature(ModelFeature, _TextOptions):
         """
         if self.saved is not None:
             self.refuse_use("record", SAVED)
-            return Saved(self.saved, self.layer, self.head, grouping, last=layers == "-1")
+            return SavedRecords(self.saved, self.layer, self.head, grouping, last=layers == "-1")
         made = Request(
             layers=chosen_layers(self, layers),
             heads="all" if self.head is None else self.head,

@@ -16,7 +16,7 @@ from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import options_of
-from attncli.features.inputs import RecordFeature, Source, notify, notify_about
+from attncli.features.inputs import RecordFeature, RecordSource, notify, notify_about
 from attncli.features.options import OUTPUT, option
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
@@ -114,7 +114,7 @@ class Run(RecordFeature):
 
     def _records_report(
         self,
-        source: Source,
+        source: RecordSource,
         records: Iterable[AttentionRecord],
         usual: "Callable[[], Usual | None]",
         progress: Progress,
@@ -346,11 +346,11 @@ def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRepo
     lines = NextCommand("heatmap", {"style": "lines", "layer": layer, "head": head})
     record = row_shares(record)
     title = title_of_record(record, f"layer {layer} head {head}")
-    return _text_report(LargeMap(record, title, top_k), lines if alone else None)
+    return _text_report(HeadMap(record, title, top_k), lines if alone else None)
 
 
 @dataclass(frozen=True)
-class LargeMap(_Heads):
+class HeadMap(_Heads):
     """One head as a large map with the strongest keys of every query."""
 
     top_k: int

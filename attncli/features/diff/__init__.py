@@ -21,7 +21,7 @@ from attncli.base.printable import printable, quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
-from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, chosen_layers, notify, read_inputs
+from attncli.features.inputs import ModelFeature, SavedRecords, Texts, check_one, chosen_layers, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -127,7 +127,7 @@ class Diff(ModelFeature, _Sides):
             raise RequestError("saved records are compared two by two: give two files")
         self.refuse_use("record", "on saved records, which are compared as they are")
         one, other = (
-            Saved(Path(path), self.layer, self.head).single_record(f"{path}: save the one to compare by itself")
+            SavedRecords(Path(path), self.layer, self.head).single_record(f"{path}: save the one to compare by itself")
             for path in (first, second)
         )
         return one, other
