@@ -68,7 +68,7 @@ class Align(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
-        if self.path is not None and self.path.suffix.lower() in PICTURES:
+        if self.suffix in PICTURES:
             check_one(len(texts), "give the one to draw as TEXT", lines=False)
         from attncli.align.checkpoint import load
         from attncli.align.translate import translate

@@ -35,7 +35,7 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, check_one, chosen_layers, read_inputs
+from attncli.features.inputs import AskingFeature, chosen_layers, read_input
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
@@ -102,9 +102,8 @@ class Cut(AskingFeature):
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
         else:
             self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one whose edges are cut as TEXT")
-        model, text, layers, heads = self.open_model(), inputs[0].text, chosen_layers(self, "all"), self.head or "all"
+        one = read_input(self.text, self.pair, self.file, self.whole, "give the one whose edges are cut as TEXT")
+        model, text, layers, heads = self.open_model(), one.text, chosen_layers(self, "all"), self.head or "all"
         if self.edges:
             return _joint_report(
                 cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest, self.each_layer, progress)

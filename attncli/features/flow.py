@@ -74,7 +74,7 @@ class Flow(RecordFeature):
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
-        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.for_program:
+        if self.suffix in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if self.words:

@@ -35,7 +35,7 @@ from attncli.base.printable import printable, shorten, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
+from attncli.features.inputs import SAMPLE, notify, open_tapped, read_input
 from attncli.features.options import MODEL, TEXT, option
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
@@ -131,9 +131,7 @@ class Generate(Feature):
             text = SAMPLE.partition(" it ")[0]
             notify(f'no text given, so this one: "{text}"')
         else:
-            inputs = read_inputs(self.text, None, self.file, whole=self.whole)
-            check_one(len(inputs), "give the one to write on from")
-            text = inputs[0].text
+            text = read_input(self.text, None, self.file, self.whole, "give the one to write on from").text
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
         note = None

@@ -65,6 +65,13 @@ def read_inputs(
     return [Input(sample, pair)]
 
 
+def read_input(text: str | None, pair: str | None, file: str | None, whole: bool, otherwise: str) -> Input:
+    """Return the one text, or the sample. Raises RequestError as `read_inputs` and `check_one` do."""
+    inputs = read_inputs(text, pair, file, whole=whole)
+    check_one(len(inputs), otherwise)
+    return inputs[0]
+
+
 def read_lines(name: str) -> list[str]:
     """Return the lines of a file, without empty ones. Raises RequestError as `read_file` does."""
     lines = [line.strip() for line in read_file(name).split("\n")]

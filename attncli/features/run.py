@@ -127,24 +127,23 @@ class Run(RecordFeature):
         from attncli.analysis.edges import with_usual
         from attncli.record.display import in_stretches
 
-        suffix = "" if self.path is None else self.path.suffix.lower()
         findings: list[dict[str, Any]] | None = None
-        if self.head is None and not self.terms and (self.for_program or suffix == ".json"):
+        if self.head is None and not self.terms and (self.for_program or self.suffix == ".json"):
             findings = []
             records = _with_findings(records, usual, findings)
         next = None
         if self.path is not None:
             records = list(counted(records, len(source), "texts", progress))
-            if suffix in LOADED and not any(map(in_stretches, records)):
+            if self.suffix in LOADED and not any(map(in_stretches, records)):
                 records = [with_usual(record, usual()) for record in records]
-            if suffix in READ:
+            if self.suffix in READ:
                 others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
                 next = NextCommand("run", {**others, "saved": self.path})
         return _report(["records"], [], records, self.terms, next, findings)
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
-        if self.vectors is not None and (self.path is None or self.path.suffix.lower() not in LOADED):
+        if self.vectors is not None and self.suffix not in LOADED:
             raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
         if self.vectors is not None and self.words:
             raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
