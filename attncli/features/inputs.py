@@ -65,9 +65,11 @@ def read_inputs(
     return [Input(sample, pair)]
 
 
-def read_input(text: str | None, pair: str | None, file: str | None, whole: bool, otherwise: str) -> Input:
+def read_input(
+    text: str | None, pair: str | None, file: str | None, whole: bool, otherwise: str, sample: str = SAMPLE
+) -> Input:
     """Return the one text, or the sample. Raises RequestError as `read_inputs` and `check_one` do."""
-    inputs = read_inputs(text, pair, file, whole=whole)
+    inputs = read_inputs(text, pair, file, sample=sample, whole=whole)
     check_one(len(inputs), otherwise)
     return inputs[0]
 
