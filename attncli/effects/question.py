@@ -499,22 +499,16 @@ def _label_number(model: Engine, output: Output, name: str | None, quiet: bool) 
     found = exact or [folded.index(one) for one in map(str.casefold, spelled) if folded.count(one) == 1]
     if not found:
         near = difflib.get_close_matches(name, labels, n=_NAMED) or labels[:_NAMED]
-        pieces = _pieces_of(model, bare) if vocabulary else []
-        if len(pieces) > 1:
-            raise RequestError(
-                f"{quoted(name)} is {len(pieces)} tokens ({', '.join(pieces)}): --target names one token"
-            )
+        if vocabulary:
+            word = model.tokenizer.encode(f" {bare}" if model.tokenizer.notation.of_bytes else bare)
+            pieces = [visible(shown) for shown, added in zip(word.shown, word.special, strict=True) if not added]
+            if len(pieces) > 1 and not any(map(unknown_name, word.shown)):
+                raise RequestError(
+                    f"{quoted(name)} is {len(pieces)} tokens ({', '.join(pieces)}): --target names one token"
+                )
         raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")
     if vocabulary and not quiet and (len(found) > 1 or not exact):
         taken = visible(_label_name(model, output, found[0]))
         other = f"; {CONTINUED}{bare} is the one without a space" if len(found) > 1 else ""
         warnings.warn(f"--target {quoted(name)} is the token {taken}{other}", Notice, stacklevel=2)
     return found[0]
-
-
-def _pieces_of(model: Engine, word: str) -> list[str]:
-    """Return the tokens of a word after a space as they are printed; none where one is unknown."""
-    tokenizer = model.tokenizer
-    tokens = tokenizer.encode(f" {word}" if tokenizer.notation.of_bytes else word)
-    pieces = [visible(shown) for shown, added in zip(tokens.shown, tokens.special, strict=True) if not added]
-    return [] if any(map(unknown_name, tokens.shown)) else pieces
