@@ -401,7 +401,7 @@ def trust(
 
 def likeliest(question: "Question", asking: Asking) -> "Question":
     """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
-    from attncli.effects.question import Divergence, Target
+    from attncli.effects.question import Divergence, LabelQuestion
     from attncli.models.output import SIGMOID
 
     if asking.kind is not None or not isinstance(question, Divergence) or question.output.kind == "span":
@@ -410,7 +410,7 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
         return question
     likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
     place = None if question.places is None else question.places[0]
-    return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
+    return LabelQuestion(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
 # --- the report -----------------------------------------------------------------------------------------
