@@ -283,20 +283,6 @@ async def test_typing_goes_on_while_a_long_text_runs(it, session, monkeypatch):
 
 
 @explored()
-async def test_every_command_of_the_palette_does_what_it_says(it):
-    own = [one for one in it.app.get_system_commands(it.app.screen) if one.title[0].islower()]  # not Textual's
-    assert {"mask: causal", "model: minilm", "layer: 4", "undo"} <= {one.title for one in own}
-    for command in own:
-        command.callback()
-        await it.pilot.pause()
-        while len(it.app.screen_stack) > 1:
-            await it.pilot.press("escape")
-        it.app.set_focus(None)
-    await it.settled()
-    assert it.look.layer == 5, "the last layer is the last command"
-
-
-@explored()
 async def test_of_a_paste_the_first_line_is_taken_up_to_a_length(it):
     for pasted, kept in ((f"{SAT}\nnext line", SAT), ("a cat " * LONGEST, ("a cat " * LONGEST)[:LONGEST])):
         await it.press("i", "ctrl+a", "ctrl+k")
