@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.cells import cell_len
@@ -127,6 +127,7 @@ def bar(share: float, canvas: Canvas) -> str:
 
 LEAST_NAMED, MOST_NAMED = 4, 8  # heads with strong edges: layers stand beside each other so that 4 have room
 EDGES = 4  # edges of a head, or patterns, that are named
+WIDE, LIST_WIDTH = 160, 96  # columns from which on a map has room beside the list, and columns of the list then
 PROMPT = 2  # lines of a terminal: an empty one, and the prompt
 
 
@@ -135,31 +136,57 @@ def first_look(
 ) -> list[Text]:
     """Return all heads as glyphs, then those with edges far above their usual weight, in the lines of the canvas.
 
+    A terminal of WIDE columns has the first head's map beside them.
+
     found: the edges, as `attncli.analysis.edges.edges` returns them. over: the texts of the usual weights. command:
     what to type next.
     """
+    wide = canvas.height is not None and canvas.width >= WIDE and bool(found)
+    part = replace(canvas, width=LIST_WIDTH) if wide else canvas
     named = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear_patterns(record)[:EDGES]]
-    clear = _folded(f"clear patterns:  {'  '.join(named)}", canvas) if named else []
-    rest = [*(clear if canvas.height is None else clear[:1]), *_how_chosen(record, over, canvas)]
+    clear = _folded(f"clear patterns:  {'  '.join(named)}", part) if named else []
+    rest = [*(clear if part.height is None else clear[:1]), *_how_chosen(record, over, part)]
     next_line = "" if command is None else f"Next: {command}"
     available, most = None, MOST_NAMED
-    if canvas.height is not None:
-        room = canvas.height - len(rest) - len(_count_line(record, found, MOST_NAMED, canvas)) - PROMPT
+    if part.height is not None:
+        room = part.height - len(rest) - len(_count_line(record, found, MOST_NAMED, part)) - PROMPT
         room -= -(-cell_len(next_line) // canvas.width)
         available = room - min(LEAST_NAMED, len(found))
-        room -= len(glyph_table(record, canvas, available, _heads_of(found[:MOST_NAMED])))
+        room -= len(glyph_table(record, part, available, _heads_of(found[:MOST_NAMED])))
         most = min(max(room, 1), MOST_NAMED)
     heads = found[:most]
     lines = [
-        *glyph_table(record, canvas, available, _heads_of(heads)),
+        *glyph_table(record, part, available, _heads_of(heads)),
         Text(),
-        *_count_line(record, found, len(heads), canvas),
-        *edge_lines(record, heads, canvas),
+        *_count_line(record, found, len(heads), part),
+        *edge_lines(record, heads, part),
         *rest,
     ]
+    if wide:
+        beside = _map_beside(record, heads[0][0], canvas)
+        lines += [Text() for _ in beside[len(lines) :]]
+        for line, other in zip(lines, beside, strict=False):
+            if other.cell_len:
+                line.pad_right(LIST_WIDTH + GAP - line.cell_len)
+                line.append_text(other)
     if next_line:  # the terminal folds it, so that it can be pasted
         lines.append(Text(next_line, canvas.faint, no_wrap=True, overflow="ignore"))
     return lines
+
+
+def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Text]:
+    """Return the map of an edge's head under its name, with a row per query, or pooled where it has more rows."""
+    layer, head = edge.layer, edge.head
+    room = replace(canvas, width=canvas.width - LIST_WIDTH - GAP)
+    name = f"head {layer}.{head}: weights, queries down and keys across"
+    view = _HeadView.of(record, layer, head, room, 1)
+    fitting = [cell for cell in CELL_WIDTHS if view.room(cell) >= -GAP]
+    lines = (canvas.height or 0) - BELOW - 2
+    if fitting and len(record.tokens) < lines:
+        return [Text(name, canvas.strong), *view.map(fitting[0], beside=False)]
+    size = PanelSize.of(len(record.keys), room.width, min(LINES, lines))
+    pooled = [Text(POOLED, canvas.faint)] if size.pools(record, canvas) else []
+    return [*panel_lines(name, view.weights, size, canvas, canvas.strong), *pooled]
 
 
 def _heads_of(found: Sequence[Sequence[Edge]]) -> list[tuple[int, int]]:
