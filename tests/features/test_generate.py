@@ -93,6 +93,7 @@ def long_decoder(tmp_path):
     return directory
 
 
+@pytest.mark.slow
 def test_a_long_prompt_keeps_no_map(long_decoder, tmp_path):
     """All maps of 3,000 tokens in 16 heads would take 576 MB."""
     (tmp_path / "long.txt").write_text(" ".join(["the cat sat on"] * 450))
