@@ -20,7 +20,6 @@ from typing import Any
 from hostile.case import Case
 from hostile.place import Place
 
-
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 300.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
