@@ -350,9 +350,9 @@ def _divided(record: AttentionRecord) -> list[Part]:
 
 def _maps(found: Followed, query: int | None = None) -> Maps:
     """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout."""
-    axis = Axis("query", found.record.tokens.shown)
+    axis, maps = Axis("query", found.record.tokens.shown), found.maps()
     return Maps(
-        [[Panel(name, rows[number]) for name, rows in found.maps().items()] for number in range(len(found.layers))],
+        [[Panel(name, rows[number]) for name, rows in maps.items()] for number in range(len(found.layers))],
         axis,
         replace(axis, name="key"),
         scale="share",
