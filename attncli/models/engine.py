@@ -404,18 +404,14 @@ class Engine(Walker):
         for group in groups:
             texts = list(group)
             units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
-            vectors = masks * sum(self._vector_bytes(one, request) for one in texts)
+            vectors = 0
+            for one in texts if self.can_be_tapped else ():
+                part = self.of_part(request.which)
+                kept = part.resolve_selection(request).vectors if axes_of(request.grouping, one).apart else []
+                terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
+                vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
             check_room(units, len(layers), len(heads), _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
             yield from texts
-
-    def _vector_bytes(self, tokens: Tokens, request: Request) -> int:
-        """Return the memory of the requested queries and keys of a text."""
-        if not self.can_be_tapped:
-            return 0
-        part = self.of_part(request.which)
-        heads = part.resolve_selection(request).vectors if axes_of(request.grouping, tokens).apart else []
-        terms = max((len(part.term_names(layer)) for layer, _ in heads), default=0)
-        return vector_bytes(len(tokens), len(heads), part.head_dim, terms)
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
