@@ -42,18 +42,6 @@ def embedding_model(folder: Path, seed: int = 0, equal_values: bool = False) -> 
     return changed(folder, equal)
 
 
-def first_word_reads(folder: Path) -> Model:
-    """The classifier of `one_head_reads`, whose head looks at the first word, whichever letter stands there."""
-
-    def place(tensors: dict[str, torch.Tensor]) -> None:
-        tensors["bert.embeddings.position_embeddings.weight"][1, 8] = 4.0
-        key = tensors["bert.encoder.layer.0.attention.self.key.weight"]
-        key[0, 0], key[0, 8] = 0.0, 20.0
-
-    one_head_reads(folder)
-    return changed(folder, place)
-
-
 def one_head_reads(folder: Path) -> Model:
     """A classifier of one layer, in which [CLS] alone is read, and takes what it says from other tokens through one
     head, 0.0. The later in the alphabet a letter is, the more that head looks at it, and the more it says for LABEL_1.

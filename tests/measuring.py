@@ -47,7 +47,7 @@ def forget_peak() -> bool:
     Freed memory is first given back to the system; a call that reuses it would seem to need less.
     """
     gc.collect()
-    STORAGE.forget()
+    STORAGE.waiting.clear()
     if sys.platform != "linux":
         return False
     try:

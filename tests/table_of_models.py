@@ -82,13 +82,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 REFUSALS: dict[str, tuple[str, str]] = {
     "audio": ("reads audio", "the network reads audio, and attncli supports only text"),
     "pictures": ("reads pictures", "the network reads pictures, and attncli supports only text"),
-    "closed": (
-        "it calls no attention function that can be replaced",
-        "the network in transformers calls no attention function that can be replaced, so attncli has its maps and "
-        "nothing else",
-    ),
     "own only": ("this needs attncli's own network", "the command is about attncli's own network, and there is none"),
-    "own mask": ("has the causal mask built in", "the network is closed, and its code puts the causal mask on"),
     "no terms": (
         "positions add no term to them",
         "scores are q·k, scaled: positions turn queries and keys, or are part of the tokens' vectors",

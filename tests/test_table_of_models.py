@@ -1,8 +1,5 @@
 """The table of models in attncli/models/README.md: every command and type is in it, and cells say what commands do."""
 
-import json
-import re
-
 import pytest
 import table_of_models
 import torch
@@ -48,7 +45,7 @@ def test_a_cell_is_what_the_command_does(committed, tmp_path, name, column):
     assert found == committed[0][row.name, row.by][column]
 
 
-@pytest.mark.parametrize("name", [name for name in table_of_models.DECODERS if name not in ("falcon", "bloom")])
+@pytest.mark.parametrize("name", table_of_models.DECODERS)
 def test_checkpoints_have_something_to_see_and_say_what_their_own_logits_say(tmp_path, name):
     """Attention neither uniform nor one-hot; and the likeliest next tokens by transformers' own head."""
     table_of_models.make_random(tmp_path, name)
@@ -60,12 +57,3 @@ def test_checkpoints_have_something_to_see_and_say_what_their_own_logits_say(tmp
         shares = network(torch.tensor([record.tokens.ids])).logits[0, -1].float().softmax(dim=-1)
     answers = record.prediction.answers
     assert [one.probability for one in answers] == pytest.approx(shares.topk(len(answers)).values.tolist(), abs=1e-5)
-
-
-def test_statistics_of_a_closed_network_are_of_its_own_mask(tmp_path):
-    table_of_models.make_random(tmp_path, "falcon")
-    with table_of_models.prepared(tmp_path):
-        refused = table_of_models.run(["stats", "-m", ".", "--mask", "none", "lines.txt"])
-        found = table_of_models.run(["stats", "-m", ".", "--json", "lines.txt"])
-    assert refused.code == 2 and re.search("has the causal mask built in: omit --mask$", refused.err.strip())
-    assert json.loads(found.out)["mask"] == "causal"

@@ -26,4 +26,5 @@ def sums_of(reducer: Reducer, cut: Iterable[Window]) -> Sums:
 def text_sums(queries: int, limit: float | Doubles, totals: Doubles, alike: Doubles | None = None) -> Sums:
     """The sums of one text, from those over its queries; limit: one number, or one per layer."""
     uniform = np.zeros((len(totals), len(LINEAR))) if alike is None else alike
-    return Sums.of_part(queries, totals, np.broadcast_to(limit, len(totals)), uniform).of_text()
+    limits, all_of_them = np.broadcast_to(limit, len(totals)), np.full(len(totals), queries)
+    return Sums.of_part(queries, totals, limits, uniform, all_of_them).of_text()

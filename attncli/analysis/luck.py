@@ -5,7 +5,7 @@ Words are taken for independent of each other.
 """
 
 import itertools
-from math import ceil, log, log1p, sqrt
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -38,22 +38,6 @@ def at_most(found: int, count: int, share: float) -> float:
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])  # ln(n!)
     ways = logs[count] - logs[hits] - logs[count - hits]
     return min(1.0, float(np.exp(ways + hits * np.log(share) + (count - hits) * np.log1p(-share)).sum()))
-
-
-def is_at_most(share: float, found: int, count: int) -> bool | None:
-    """Return whether a probability is at most `share`, given the hits of `count` draws; None where these leave it open.
-
-    It is open where `share` lies in the exact interval of Clopper and Pearson 1934, "The Use of Confidence or Fiducial
-    Limits Illustrated in the Case of the Binomial".
-    """
-    if at_most(found, count, share) <= LEVEL / 2:
-        return True
-    return False if 1 - at_most(found - 1, count, share) <= LEVEL / 2 else None
-
-
-def fewest_draws(share: float) -> int:
-    """Return the least number of draws without a hit that settles that a probability is at most `share`."""
-    return ceil(log(LEVEL / 2) / log1p(-share))
 
 
 def fewest_words(of: int) -> int:

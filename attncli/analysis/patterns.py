@@ -6,6 +6,7 @@ attended to, by the mask of the head's layer, do not count either. The patterns 
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,8 +62,7 @@ class HeadSummary:
     at one token, and ln(tokens) for uniform attention.
     shares: the mean weight to the query itself, the previous token, the next token, the first token, separators (tokens
     that the tokenizer added after the first: [SEP]), punctuation, and the same word elsewhere. They overlap. The last
-    is the mean over the queries whose word occurs elsewhere and is allowed by the mask. (In `attncli stats` it is the
-    mean over all queries, because figures of texts add up there.)
+    is the mean over the queries whose word occurs elsewhere and is allowed by the mask.
     alike: the shares of uniform attention.
     label: the `clear` pattern with the largest share, or "broad" if none is clear. The same word, which is a mean over
     some queries only, comes last.
@@ -74,13 +74,17 @@ class HeadSummary:
 
     @cached_property
     def label(self) -> str:
-        able = [name for name in PATTERNS if clear(self.shares[name], self.alike[name])]
-        return max(able, key=lambda name: (name != SAME_WORD, self.shares[name]), default=BROAD)
+        return label_of(self.shares, [name for name in PATTERNS if clear(self.shares[name], self.alike[name])])
 
     @property
     def strength(self) -> float:
         """The share of the label's pattern; for a broad head, the largest share."""
         return max(self.shares.values()) if self.label == BROAD else self.shares[self.label]
+
+
+def label_of(shares: Mapping[str, float], able: Sequence[str]) -> str:
+    """Return the pattern of these with the largest share, or "broad". The same word, of some queries only, is last."""
+    return max(able, key=lambda name: (name != SAME_WORD, shares[name]), default=BROAD)
 
 
 def clear(share: float, alike: float) -> bool:

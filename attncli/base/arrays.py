@@ -3,6 +3,7 @@
 Shapes stand in the docstrings of the functions that use the arrays.
 """
 
+import hashlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,14 @@ def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
 def finite(number: float | None) -> float | None:
     """Return None for NaN and infinity, which JSON does not have."""
     return number if number is not None and math.isfinite(number) else None
+
+
+def seal_of(about: str, arrays: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a text and arrays, by which a damaged or exchanged file of them is told."""
+    digest = hashlib.sha256(about.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 # --- arrays of NumPy or torch ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from torch import Tensor
 from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import FIGURES, LEAST, LINEAR, Counting, Sums, divergence_sums, factors
+from attncli.corpus.sums import FIGURES, LEAST, LINEAR, SAME, Counting, Sums, divergence_sums, factors
 from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, Rows
@@ -121,15 +121,18 @@ class BatchSums(Tap):
         sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
-    def uniform_sums(self) -> tuple[Doubles, Doubles]:
-        """Return uniform attention's entropy, `[window, layer]`, and figures in LINEAR, `[window, layer, figure]`."""
-        limits, linear = np.zeros(self.totals.shape[:2]), np.zeros((*self.totals.shape[:2], len(LINEAR)))
+    def uniform_sums(self) -> tuple[Doubles, Doubles, Doubles]:
+        """Return uniform attention's entropy, `[window, layer]`, figures in LINEAR, `[window, layer, figure]`, and how
+        many queries have their word elsewhere, `[window, layer]`.
+        """
+        limits, repeats = np.zeros((2, *self.totals.shape[:2]))
+        linear = np.zeros((*limits.shape, len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
             masks = {id(mask): mask for mask in run.masks}  # which layers share
             uniform = {number: units.uniform_sums(mask) for number, mask in masks.items()}
             for layer, mask in enumerate(run.masks):
-                limits[run.texts, layer], linear[run.texts, layer] = uniform[id(mask)]
-        return limits, linear
+                limits[run.texts, layer], linear[run.texts, layer], repeats[run.texts, layer] = uniform[id(mask)]
+        return limits, linear, repeats
 
     def divergences(self) -> list[Doubles]:
         """Return, for each window, the sum over its queries of the divergence between each two heads of all layers."""
@@ -271,13 +274,13 @@ class Units:
         pieces = weights.new_zeros(len(weights), size[2]).scatter_add_(-1, from_word, ones)
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
-    def uniform_sums(self, mask: LayerMask | None) -> tuple[Doubles, Doubles]:
+    def uniform_sums(self, mask: LayerMask | None) -> tuple[Doubles, Doubles, Doubles]:
         """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
-        `[window]`, and its figures in LINEAR, `[window, figure]`.
+        `[window]`, and its figures in LINEAR, `[window, figure]`; and the queries that have their word elsewhere.
 
         mask: between tokens; None hides nothing. A word sees a word if any of its pieces sees any piece.
         """
-        entropy = torch.zeros(len(self.windows), dtype=torch.float64)
+        entropy, repeats = torch.zeros(2, len(self.windows), dtype=torch.float64)
         linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
         for block in self.counted(None if mask is None else mask.window):
             visible = None if mask is None else mask.of(block.queries, block.keys, self.device)
@@ -296,7 +299,8 @@ class Units:
             keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
             entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
             linear += _weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
-        return entropy.numpy(), linear.numpy()
+            repeats += (allowed * block.factors[:, SAME]).any(-1).sum(-1).cpu()
+        return entropy.numpy(), linear.numpy(), repeats.numpy()
 
 
 # --- sums of weights ----------------------------------------------------------------------------------

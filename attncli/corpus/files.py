@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from attncli.base.addresses import convert_errors, describe_file_error, filesystem, is_address, local_path
 from attncli.base.errors import Notice, RequestError, install_hint
@@ -44,14 +44,10 @@ TEXTS = Kinds("texts", TEXT + JSON + PARQUET + ARROW)
 TREEBANKS = Kinds("treebanks", TREEBANK)
 
 
-def is_compressed(name: str) -> bool:
-    return PurePosixPath(name).suffix.lower() in COMPRESSED
-
-
 def suffix(name: str) -> str:
     """Return the suffix of the decompressed file, in lower case: ".jsonl" for "a.JSONL.gz"."""
     path = PurePosixPath(name)
-    return (PurePosixPath(path.stem) if is_compressed(name) else path).suffix.lower()
+    return (PurePosixPath(path.stem) if path.suffix.lower() in COMPRESSED else path).suffix.lower()
 
 
 def is_json(name: str) -> bool:
@@ -100,7 +96,12 @@ def _find(name: str, kinds: Kinds) -> list[Input]:
     """Return the files that one name stands for."""
     if name == STDIN:
         return [Input(STDIN, STDIN)]
-    files, path = _place(name)
+    from fsspec.implementations.local import LocalFileSystem
+
+    if is_address(name):
+        files, path = filesystem(name)
+    else:
+        files, path = LocalFileSystem(), str(local_path(name).absolute())
     with convert_errors("can't read", name):
         files.invalidate_cache(path)  # an earlier listing may be out of date
         if files.isdir(path):
@@ -144,15 +145,6 @@ def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Ki
     return inputs
 
 
-def _place(name: str) -> "tuple[AbstractFileSystem, str]":
-    """Return the file system of a name, and the path within it."""
-    if is_address(name):
-        return filesystem(name)
-    from fsspec.implementations.local import LocalFileSystem
-
-    return LocalFileSystem(), str(local_path(name).absolute())
-
-
 def _parts(one: dict[str, Any]) -> tuple[str, ...]:
     return PurePosixPath(one["name"]).parts
 
@@ -177,26 +169,22 @@ def open_input(one: Input) -> Iterator[BinaryIO]:
             yield sys.stdin.buffer
             return
         here = one.files is None or not is_address(one.name)  # fsspec's own files of this machine can't be pipes
+        kind = COMPRESSED.get(PurePosixPath(one.name).suffix.lower())
         with Path(one.path).open("rb") if here else one.files.open(one.path, "rb") as raw:  # type: ignore[union-attr]
-            yield _decompressed(one.name, raw)
+            if kind is None:
+                yield raw
+            elif kind == "zstd":  # zstandard ends without an error where a file is cut short, and after one frame
+                pyarrow = import_arrow()
+                yield io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, mode="r"), kind))
+            else:
+                from fsspec.compression import compr
+
+                yield compr[kind](raw, mode="rb")
     except RequestError:
         raise
     except Exception as error:
         why = f"{describe_file_error(error)}{where_to_find(one.name)}"
         raise BadFile(f"can't read {one.display_name}: {why}") from error
-
-
-def _decompressed(name: str, raw: BinaryIO) -> BinaryIO:
-    kind = COMPRESSED.get(PurePosixPath(name).suffix.lower())
-    if kind is None:
-        return raw
-    if kind == "zstd":  # zstandard's files end without an error where a file is cut short, and after the first frame
-        pyarrow = import_arrow()
-        stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, mode="r"), kind)
-        return io.BufferedReader(stream)
-    from fsspec.compression import compr
-
-    return cast(BinaryIO, compr[kind](raw, mode="rb"))
 
 
 def import_arrow() -> Any:

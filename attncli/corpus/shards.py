@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.addresses import convert_errors, filesystem, is_address, local_path
+from attncli.base.arrays import seal_of
 from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 SHARD_BYTES = 2**20  # a quarter of a million tokens of English: about a minute of one core with minilm
-VERSION = 3  # of sums in files
+VERSION = 4  # of sums in files
 MOST_THREADS = 8  # cores that share a computation: more wait for each other
 Arrays = dict[str, npt.NDArray[Any]]
 Total = TypeVar("Total", bound=Any)  # sums, which add up
@@ -187,7 +188,7 @@ class Folder:
         try:
             arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
             stated, seal, about = parse_json(str(arrays.pop("about")))
-            if seal != _seal(about, arrays):
+            if seal != seal_of(json.dumps(about, sort_keys=True), arrays):
                 raise ValueError("its numbers are not those that were written")
             if stated == shard:
                 return work.loaded(about, arrays)
@@ -198,7 +199,8 @@ class Folder:
     def write(self, shard: str, work: Work[Total], total: Total) -> None:
         about, arrays = work.saved(total)
         content = io.BytesIO()
-        made: dict[str, Any] = {"about": np.array(json.dumps([shard, _seal(about, arrays), about])), **arrays}
+        stated = [shard, seal_of(json.dumps(about, sort_keys=True), arrays), about]
+        made: dict[str, Any] = {"about": np.array(json.dumps(stated)), **arrays}
         np.savez(content, **made)
         path = self._path(shard)
         with convert_errors("can't write", path):
@@ -213,12 +215,3 @@ class Folder:
 
     def _path(self, shard: str) -> str:
         return f"{self.name.rstrip('/')}/{shard}"
-
-
-def _seal(about: dict[str, Any], arrays: Arrays) -> str:
-    """Return the SHA-256 of sums, by which a damaged file is told."""
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()

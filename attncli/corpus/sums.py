@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attncli.analysis.patterns import EVERY, pattern_keys
+from attncli.analysis.patterns import EVERY, SAME_WORD, pattern_keys
 from attncli.base import choices
 from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.base.errors import RequestError, install_hint
@@ -30,10 +30,11 @@ MEANING: dict[choices.Figure, str] = {
     "cls": "on [CLS]: the first token where the tokenizer added it (Clark et al. 2019, section 3.2)",
     "separator": "on [SEP]: what else the tokenizer added (Clark et al. 2019, section 3.2)",
     "punctuation": "on punctuation: every mark of it, where Clark et al. (3.2) have full stops and commas",
-    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019); punctuation is no word",
+    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019), over the queries that see one",
 }
 FIGURES = choices.names(choices.Figure)
 LINEAR = FIGURES[2:]  # the figures that are sums of weights times `factors`
+SAME = LINEAR.index(SAME_WORD)
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,10 @@ class Sums(Brief):
     """Sums over queries, which add up.
 
     texts: how many whole texts they are of; 0 for a part of a text, whose means and squares are 0 too.
-    totals: the sum of each figure over all queries; means, squares: the sums over all texts of the text's mean of it,
-    and of the square of that mean. float64 `[layer, head, figure]`.
+    totals: the sum of each figure over queries; means, squares: the sums over texts of the text's mean of it, and of
+    the square of that mean. float64 `[layer, head, figure]`.
+    counts, having: how many queries and texts these are over: all, but for "same_word" the queries whose word occurs
+    elsewhere, where the layer's mask allows it, and the texts that have any. float64 `[layer, figure]`.
     limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
     divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads,
     `[layers * heads, layers * heads]`; None unless it was asked for.
@@ -101,27 +104,37 @@ class Sums(Brief):
     totals: Doubles
     means: Doubles
     squares: Doubles
+    counts: Doubles
+    having: Doubles
     alike: Doubles
     divergence: Doubles | None = None
 
     @classmethod
     def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
-        zero = np.zeros((layers, heads, len(FIGURES)))
+        zero, none = np.zeros((layers, heads, len(FIGURES))), np.zeros((layers, len(FIGURES)))
         between = np.zeros((layers * heads, layers * heads)) if divergence else None
-        return cls(0, 0, np.zeros(layers), zero, zero, zero, np.zeros((layers, len(LINEAR))), between)
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, none, none, np.zeros((layers, len(LINEAR))), between)
 
     @classmethod
     def of_part(
-        cls, queries: int, totals: Doubles, limit: Doubles, alike: Doubles, divergence: Doubles | None = None
+        cls,
+        queries: int,
+        totals: Doubles,
+        limit: Doubles,
+        alike: Doubles,
+        repeats: Doubles,
+        divergence: Doubles | None = None,
     ) -> "Sums":
-        """Return the sums over some queries of a text."""
-        zero = np.zeros_like(totals)
-        return cls(0, queries, limit, totals, zero, zero, alike, divergence)
+        """Return the sums over some queries of a text. repeats: those that have their word elsewhere, `[layer]`."""
+        zero, none = np.zeros_like(totals), np.zeros((len(totals), len(FIGURES)))
+        counts = np.full_like(none, queries)
+        counts[:, FIGURES.index(SAME_WORD)] = repeats
+        return cls(0, queries, limit, totals, zero, zero, counts, none, alike, divergence)
 
     def of_text(self) -> "Sums":
         """Return these sums over all queries of one text as those of a whole text."""
-        mean = self.totals / self.queries
-        return replace(self, texts=1, means=mean, squares=mean**2)
+        mean = self.figures
+        return replace(self, texts=1, means=mean, squares=mean**2, having=np.minimum(self.counts, 1))
 
     def __add__(self, other: "Sums") -> "Sums":
         more = vars(other)
@@ -130,14 +143,19 @@ class Sums(Brief):
 
     @property
     def figures(self) -> Doubles:
-        """The means over all queries of all texts, `[layer, head, figure]`."""
-        return self.totals / self.queries
+        """The means over queries of all texts, `[layer, head, figure]`; 0 over none."""
+        return self.totals / np.maximum(self.counts, 1)[:, None]
 
     @property
     def spread(self) -> Doubles:
         """The standard deviation of the means of texts, `[layer, head, figure]`."""
-        variance: Doubles = self.squares / self.texts - (self.means / self.texts) ** 2
-        return np.sqrt(np.maximum(variance, 0.0))
+        texts = np.maximum(self.having, 1)[:, None]
+        return np.sqrt(np.maximum(self.squares / texts - (self.means / texts) ** 2, 0.0))
+
+    @property
+    def uniform(self) -> Doubles:
+        """The figures in LINEAR of uniform attention, `[layer, figure]`."""
+        return self.alike / np.maximum(self.counts[:, -len(LINEAR) :], 1)
 
 
 def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, distances: bool = False) -> Sums:
@@ -148,7 +166,8 @@ def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, di
     allowed: which keys may be attended to, bool `[query, key]` or one per layer; None for all.
     """
     counted = slice(*window.counted)
-    linear = factors(window, *window.counted).reshape(len(LINEAR), -1).T
+    by_figure = factors(window, *window.counted)
+    linear = by_figure.reshape(len(LINEAR), -1).T
     rows = weights[:, :, counted]
     every = np.ones(rows.shape[2:], dtype=bool) if allowed is None else allowed[..., counted, :]
     seen = np.broadcast_to(every, (len(weights), *rows.shape[2:]))  # [layer, query, key]
@@ -164,6 +183,7 @@ def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, di
         totals=np.stack(totals),
         limit=np.log(keys).sum(axis=(1, 2)),
         alike=(seen / keys).reshape(len(seen), -1) @ linear.astype(np.float64),
+        repeats=(seen & (by_figure[SAME] > 0)).any(axis=-1).sum(axis=-1),
         divergence=divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None,
     )
 
@@ -192,6 +212,14 @@ class Distances(Brief):
         check_installed()
         metric = np.sqrt(divergence)
         return cls(divergence, embedded(metric), clustered(metric))
+
+    def document(self) -> dict[str, Any]:
+        """Return their part of the document of `stats --json`."""
+        return {
+            "divergence": self.divergence.tolist(),
+            "embedding": self.embedding.tolist(),
+            "clusters": self.clusters,
+        }
 
 
 def divergence_sums(weights: Floats) -> Doubles:

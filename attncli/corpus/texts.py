@@ -185,10 +185,6 @@ class Choosing(ABC):
         if self.sample is not None and not 0 < self.sample <= 1:
             raise RequestError(f"--sample {self.sample:g}: a share of the texts, above 0 and up to 1")
 
-    def check(self, inputs: Sequence[Input]) -> None:
-        """Raises RequestError for an option that has no effect on any of these files."""
-        return
-
     def takes(self, place: int, content: str) -> bool:
         """Return whether the text at a place is in the sample."""
         if self.sample is None:
@@ -201,10 +197,8 @@ class Choosing(ABC):
         """Yield the texts of a file that are taken, whatever the limit."""
 
     def inputs(self, names: Sequence[str]) -> list[Input]:
-        """Return the files. Raises RequestError as `find_inputs` and `check`."""
-        found = find_inputs(names, self.kinds)
-        self.check(found)
-        return found
+        """Return the files. Raises RequestError as `find_inputs`, and for options that have no effect on them."""
+        return find_inputs(names, self.kinds)
 
     def texts(self, names: Sequence[str]) -> Iterator[Any]:
         """Return the texts of files in order, up to the limit. The files are found first (`inputs`).
@@ -245,9 +239,11 @@ class TextFormat(Choosing):
         if self.paragraphs and (self.json or self.field is not None):
             raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
 
-    def check(self, inputs: Sequence[Input]) -> None:
-        if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in inputs)):
+    def inputs(self, names: Sequence[str]) -> list[Input]:
+        found = super().inputs(names)
+        if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in found)):
             raise RequestError("--field is of .jsonl, .parquet, .arrow, and here are lines of text: leave it out")
+        return found
 
     def read(self, one: Input) -> Iterator[Line]:
         return (line for at, line in self._lines(one) if line.text and self.takes(at, line.text))

@@ -16,7 +16,7 @@ import numpy as np
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.files import TREEBANKS, Input
-from attncli.corpus.texts import Choosing, Place, RawLine, paragraphs
+from attncli.corpus.texts import Choosing, Place, paragraphs
 from attncli.text.tokens import Tokens
 
 PUNCTUATION = "punct"
@@ -115,16 +115,13 @@ class TreebankFormat(Choosing):
                 if words and self.takes(at, "\n".join(line for _, line in words)):
                     yield _read_sentence(words[0][0], "\n".join(line for _, line in rows))
             except ValueError as error:
-                where = next((raw.where for raw in block if not _starts_comment(raw)), block[0].where)
+                lines = ((raw.where, (raw.content or b"").removeprefix(b"\xef\xbb\xbf")) for raw in block)
+                where = next((place for place, line in lines if not line.startswith(b"#")), block[0].where)
                 if not self.skip_bad:
                     raise RequestError(
                         f"{where}: {first_line(error)}: --skip-bad passes such sentences over"
                     ) from error
                 warnings.warn(f"skipped a sentence: {where}: {first_line(error)}", Notice, stacklevel=2)
-
-
-def _starts_comment(raw: RawLine) -> bool:
-    return raw.content is not None and raw.content.removeprefix(b"\xef\xbb\xbf").startswith(b"#")
 
 
 def _read_sentence(where: Place, block: str) -> Sentence:

@@ -5,7 +5,6 @@ They are computed once for all heads of a model and kept in the cache (`attncli.
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from attncli.analysis.edges import BINS, TextSums, Usual, placed_tokens, text_sums
+from attncli.analysis.edges import TextSums, Usual, placed_tokens, text_sums
 from attncli.analysis.patterns import row_shares
 from attncli.base import __version__
-from attncli.base.arrays import Doubles
+from attncli.base.arrays import Doubles, seal_of
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.errors import no_notices
 from attncli.base.untrusted import read_npz, read_regular
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
-FORMAT = 2  # of the files in the cache: raise it when the arithmetic changes between versions, too
-HEADERS = 2**12  # bytes: more than those of a file's arrays
-ROUNDING = 0.01  # relative: in half precision too, a sum of weights exceeds their number by less
+FORMAT = 3  # of the files in the cache: raise it when the arithmetic changes between versions, too
+LARGEST = 2**25  # bytes of a file
 
 
 def usual_of(
@@ -56,12 +54,13 @@ def usual_of(
     with no_notices():
         texts = list(engine.tokenize(map(Input, lines()), None))
     key = _key(engine, complete, words, texts)
-    found = None if key is None else _read(key, texts, len(layers), len(heads))
+    found = None if key is None else _read(key)
     if found is None:
         found = _compute(engine, complete, words, tell)
         if key is not None:
             made = found._asdict()
-            keep_newest(_path(key), lambda path: np.savez(path, key=np.array(key), **made))
+            seal = np.array(seal_of(key, made))
+            keep_newest(_path(key), lambda path: np.savez(path, seal=seal, **made))
     of_texts = [placed_tokens(word_tokens(text) if words else text) for text in texts]
     usual = Usual([TextSums(*one) for one in zip(of_texts, found.sums, found.counts, strict=True)])
     return usual.select([layers.index(layer) for layer in rows], [heads.index(head) for head in columns])
@@ -134,18 +133,11 @@ def _path(key: str) -> Path:
     return cache_directory() / "usual" / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
 
 
-def _read(key: str, texts: Sequence[Tokens], layers: int, heads: int) -> _Sums | None:
-    """Return the sums that the cache has under a key; None if it has none, or none that fit the texts and the model."""
-    of_counts, of_sums = (len(texts), layers, BINS), (len(texts), layers, heads, BINS)
-    expected = 8 * (math.prod(of_counts) + math.prod(of_sums)) + 4 * len(key)
+def _read(key: str) -> _Sums | None:
+    """Return the sums that the cache has under a key; None if it has none, or others than were written."""
     try:
-        arrays = read_npz(_path(key), ("key", *_Sums._fields), most=expected + HEADERS)
+        arrays = read_npz(_path(key), ("seal", *_Sums._fields), most=LARGEST)
     except (OSError, ValueError):
         return None
-    found = _Sums(*(arrays[name] for name in _Sums._fields))
-    shapes_fit = (found.sums.shape, found.counts.shape) == (of_sums, of_counts)
-    if not shapes_fit or any(one.dtype != np.float64 for one in found) or not np.array_equal(arrays["key"], key):
-        return None
-    counts, pairs = found.counts[:, :, None], max(map(len, texts)) ** 2
-    fit = (found.sums >= 0) & (found.sums / (1 + ROUNDING) <= counts) & (counts <= pairs)  # False for NaN
-    return found if fit.all() else None
+    seal = str(arrays.pop("seal"))
+    return _Sums(**arrays) if seal == seal_of(key, arrays) else None

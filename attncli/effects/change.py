@@ -3,7 +3,7 @@
 A change names its heads, and gives them other outputs: ones that are put there (`Put`), those of other weights
 (`Reweigh`), or those where queries see fewer keys (`Hide`). The tap `Changed` makes the changes. Many copies of a text
 go through the network side by side, each under a change of its own. They begin at the first layer that is changed:
-what comes before is as it was. A `Reference` has the outputs of heads on other texts, to put there.
+what comes before is as it was. A `HeadOutputs` has the outputs of heads on other texts, to put there.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 Head = tuple[int, int]  # (layer, head)
-Edge = tuple[int, int]  # (query, key), places in the text
+_Edge = tuple[int, int]  # (query, key), places in the text
 _Rule = Callable[[Block, Tensor], Tensor]
 
 
@@ -64,7 +64,7 @@ class Hide:
     """
 
     heads: Sequence[Head]
-    edges: Sequence[Edge]
+    edges: Sequence[_Edge]
 
 
 Change = Put | Reweigh | Hide
@@ -145,10 +145,10 @@ def uniform(block: Block, weights: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Without:
+class ZeroEdges:
     """A rule of `Reweigh`: no weight along these edges, and the others stay as they are."""
 
-    edges: Sequence[Edge]
+    edges: Sequence[_Edge]
 
     def __call__(self, block: Block, weights: Tensor) -> Tensor:
         if not self.edges:
@@ -157,7 +157,7 @@ class Without:
         return weights.masked_fill(gone[:, :, block.queries, block.keys], 0.0)
 
 
-def _edge_mask(edges: Sequence[Edge], block: Block) -> Tensor:
+def _edge_mask(edges: Sequence[_Edge], block: Block) -> Tensor:
     """Mark these edges of a text, bool `[1, 1, query, key]`, without those of tokens that are still to be written."""
     made = torch.zeros(1, 1, _queries_of(block), block.run.keys, dtype=torch.bool, device=block.query.device)
     there = [(query, key) for query, key in edges if query < made.shape[2] and key < made.shape[3]]
@@ -274,7 +274,7 @@ MOST_TOKENS = 2**14  # more tokens would change a mean by less than texts differ
 
 
 @dataclass(frozen=True)
-class Reference:
+class HeadOutputs:
     """The outputs of all heads at the real tokens of some texts, `[layer, token, head, head_dim]`."""
 
     outputs: Tensor
@@ -290,7 +290,7 @@ class Reference:
         return self.outputs[:, torch.randint(self.outputs.shape[1], (count,), generator=generator)]
 
 
-def reference_of(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -> Reference:
+def head_outputs(model: Engine, texts: Iterable[Tokens], mask: str | None = None) -> HeadOutputs:
     """Run these texts, up to MOST_TOKENS, and keep the outputs of all heads. Raises ValueError without a text."""
     taken: list[Tokens] = []
     for text in texts:
@@ -299,13 +299,13 @@ def reference_of(model: Engine, texts: Iterable[Tokens], mask: str | None = None
             break
     model.need(model.layers)
     parts = [of_batch(model, [taken[number] for number in some], mask) for some in batches(taken, model.batch_tokens)]
-    return Reference(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
+    return HeadOutputs(torch.cat(parts, dim=1)[:, :MOST_TOKENS])
 
 
-def usual_reference(model: Engine, mask: str | None = None) -> Reference:
+def usual_outputs(model: Engine, mask: str | None = None) -> HeadOutputs:
     """Run the short texts that come with the program."""
     with no_notices():  # that one of these texts was cut is not worth a Notice
-        return reference_of(model, model.tokenize(map(Input, lines()), None), mask)
+        return head_outputs(model, model.tokenize(map(Input, lines()), None), mask)
 
 
 def of_batch(model: Engine, batch: Sequence[Tokens], mask: str | None) -> Tensor:

@@ -15,7 +15,6 @@ import difflib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -118,14 +117,6 @@ class Question(ABC):
         with torch.inference_mode():
             return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
 
-    def of_another(self, text: Unchanged) -> "Question":
-        """Ask the same of another text of as many tokens in place of the first, at the same places."""
-        other = copy(self)
-        for name in ("value", "before"):  # what is kept of the first text
-            vars(other).pop(name, None)
-        other.texts = [text, *self.texts[1:]]
-        return other
-
     def effects(
         self,
         changes: Sequence[Change],
@@ -217,7 +208,7 @@ class Predicted(Question):
         return _logits_of(self.output, left, self.texts[0].tokens.spoken, self.places)
 
 
-class Target(Predicted):
+class LabelQuestion(Predicted):
     """The logit or the probability of one label, of the text or of one of its tokens."""
 
     def __init__(self, text: Unchanged, output: Output, kind: str, label: int, place: int | None) -> None:
@@ -391,7 +382,7 @@ def make_question(
                 )
             return TextProbability(one, output, kind, tokens.goal)
         place = 0 if asking.at is None else select_token(asking.at, tokens.spoken)
-        return Target(one, output, kind, tokens.goal[place], place)
+        return LabelQuestion(one, output, kind, tokens.goal[place], place)
     return _label_question(one, output, kind, asking, quiet)
 
 
@@ -462,7 +453,7 @@ def _select_places(model: Engine, output: Output, tokens: Tokens, at: str | None
     return [place for place, special in enumerate(tokens.special) if not special]
 
 
-def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, quiet: bool) -> Target:
+def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, quiet: bool) -> LabelQuestion:
     """Ask for one label of an output. Raises RequestError for an unknown or a missing label or token."""
     if output.kind == "span":
         raise RequestError("an answer's place has no label: ask for the divergence")
@@ -471,9 +462,9 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, 
         raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
     if output.kind == "next" and asking.target is None:
         [likeliest] = _logits_of(output, _complete(text.last), text.tokens, places)[0].argmax(dim=-1).tolist()
-        return Target(text, output, kind, likeliest, places[0] if places else None)
+        return LabelQuestion(text, output, kind, likeliest, places[0] if places else None)
     label = _label_number(text.model, output, asking.target, quiet)
-    return Target(text, output, kind, label, None if places is None else places[0])
+    return LabelQuestion(text, output, kind, label, None if places is None else places[0])
 
 
 def _label_number(model: Engine, output: Output, name: str | None, quiet: bool) -> int:
@@ -499,22 +490,16 @@ def _label_number(model: Engine, output: Output, name: str | None, quiet: bool) 
     found = exact or [folded.index(one) for one in map(str.casefold, spelled) if folded.count(one) == 1]
     if not found:
         near = difflib.get_close_matches(name, labels, n=_NAMED) or labels[:_NAMED]
-        pieces = _pieces_of(model, bare) if vocabulary else []
-        if len(pieces) > 1:
-            raise RequestError(
-                f"{quoted(name)} is {len(pieces)} tokens ({', '.join(pieces)}): --target names one token"
-            )
+        if vocabulary:
+            word = model.tokenizer.encode(f" {bare}" if model.tokenizer.notation.of_bytes else bare)
+            pieces = [visible(shown) for shown, added in zip(word.shown, word.special, strict=True) if not added]
+            if len(pieces) > 1 and not any(map(unknown_name, word.shown)):
+                raise RequestError(
+                    f"{quoted(name)} is {len(pieces)} tokens ({', '.join(pieces)}): --target names one token"
+                )
         raise RequestError(f"no label {quoted(name)}: there is {', '.join(map(printable, near))}")
     if vocabulary and not quiet and (len(found) > 1 or not exact):
         taken = visible(_label_name(model, output, found[0]))
         other = f"; {CONTINUED}{bare} is the one without a space" if len(found) > 1 else ""
         warnings.warn(f"--target {quoted(name)} is the token {taken}{other}", Notice, stacklevel=2)
     return found[0]
-
-
-def _pieces_of(model: Engine, word: str) -> list[str]:
-    """Return the tokens of a word after a space as they are printed; none where one is unknown."""
-    tokenizer = model.tokenizer
-    tokens = tokenizer.encode(f" {word}" if tokenizer.notation.of_bytes else word)
-    pieces = [visible(shown) for shown, added in zip(tokens.shown, tokens.special, strict=True) if not added]
-    return [] if any(map(unknown_name, tokens.shown)) else pieces

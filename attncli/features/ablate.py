@@ -297,7 +297,7 @@ def ablation(
     The importance of a head is |∂ output / ∂ gate| (Michel et al. 2019, section 2.3, equation 3, with the output in
     place of their loss). A divergence and a distance are least where nothing is changed, so that their slopes are 0.
     """
-    from attncli.effects.change import put, reference_of, silence, usual_reference
+    from attncli.effects.change import head_outputs, put, silence, usual_outputs
     from attncli.effects.gradients import gate_gradients
 
     choice, mask = Request(layers, heads).choose(model.select_layers, model.heads), model.usual_mask(mask)
@@ -307,9 +307,9 @@ def ablation(
     if set(ways) <= {"zero"}:
         outputs = None
     elif reference is None:
-        outputs = usual_reference(model, mask)
+        outputs = usual_outputs(model, mask)
     else:
-        outputs = reference_of(model, model.tokenize(map(Input, reference), None), mask)
+        outputs = head_outputs(model, model.tokenize(map(Input, reference), None), mask)
 
     def changes_by(way: str, tokens: int) -> "list[Put]":
         """Return the changes that replace each set's outputs, several of a set after each other."""

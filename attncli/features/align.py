@@ -20,7 +20,7 @@ from attncli.features.feature import Feature
 from attncli.features.heatmap import RecordPicture
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, argument, option
-from attncli.features.run import LargeMap
+from attncli.features.run import HeadMap
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
 from attncli.record.record import SUFFIXES
@@ -68,7 +68,7 @@ class Align(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
-        if self.path is not None and self.path.suffix.lower() in PICTURES:
+        if self.suffix in PICTURES:
             check_one(len(texts), "give the one to draw as TEXT", lines=False)
         from attncli.align.checkpoint import load
         from attncli.align.translate import translate
@@ -99,7 +99,7 @@ def _parts(alignment: "Alignment", model: ModelInfo) -> list[Part]:
     title = [f"{alignment.text} → {alignment.output}", f"probability {alignment.probability:.4g}", model.name]
     if model.heads > 1:
         title.append(f"mean of the {model.heads} heads of layer {model.layers - 1}")
-    return [Sentence(" · ".join(title), "strong"), LargeMap(record, title, 3)]
+    return [Sentence(" · ".join(title), "strong"), HeadMap(record, title, 3)]
 
 
 def _describe_model(checkpoint: "Checkpoint") -> ModelInfo:

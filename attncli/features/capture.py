@@ -105,7 +105,7 @@ class Capture(Feature):
 
     def _of_records(self, name: str, records: list[AttentionRecord]) -> Report:
         from attncli.analysis.patterns import row_shares
-        from attncli.features.run import LargeMap, SmallMaps
+        from attncli.features.run import HeadMap, SmallMaps
 
         if self.path is not None and self.path.suffix.lower() in SUFFIXES:
             check_record_count(self.path, len(records))
@@ -120,7 +120,7 @@ class Capture(Feature):
         for record in map(row_shares, records):
             of_one = len(record.layers) == len(record.heads) == 1
             title = [str(record.choice), f"{len(record.tokens)} tokens"]
-            parts.append((LargeMap if of_one else SmallMaps)(record, title, self.top_k))
+            parts.append((HeadMap if of_one else SmallMaps)(record, title, self.top_k))
         return Report(
             [name, *measure, *([f"{len(records)} texts"] if len(records) > 1 else []), str(records[0].choice)],
             parts,

@@ -35,7 +35,7 @@ from attncli.effects.asking import (
     takes_fields,
 )
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, check_one, chosen_layers, read_inputs
+from attncli.features.inputs import AskingFeature, chosen_layers, read_input
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
@@ -102,9 +102,8 @@ class Cut(AskingFeature):
             self.refuse("with --cut, which says which edges", "into", "out_of", "top")
         else:
             self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one whose edges are cut as TEXT")
-        model, text, layers, heads = self.open_model(), inputs[0].text, chosen_layers(self, "all"), self.head or "all"
+        one = read_input(self.text, self.pair, self.file, self.whole, "give the one whose edges are cut as TEXT")
+        model, text, layers, heads = self.open_model(), one.text, chosen_layers(self, "all"), self.head or "all"
         if self.edges:
             return _joint_report(
                 cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest, self.each_layer, progress)
@@ -457,10 +456,10 @@ class Scissors:
 
     def without(self, edges: Sequence[_Edge], layers: Sequence[int]) -> "Change":
         """Return the change that cuts these edges in these layers."""
-        from attncli.effects.change import Hide, Reweigh, Without
+        from attncli.effects.change import Hide, Reweigh, ZeroEdges
 
         heads = [(layer, head) for layer in layers for head in self.record.heads_of(layer)]
-        return Reweigh(heads, Without(edges)) if self.keep_rest else Hide(heads, edges)
+        return Reweigh(heads, ZeroEdges(edges)) if self.keep_rest else Hide(heads, edges)
 
     def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
         """Measure the effects of changes to the first text, `[change]`."""

@@ -26,7 +26,7 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import Saved, check_one, chosen_layers, notify, open_tapped, read_inputs
+from attncli.features.inputs import SavedRecords, chosen_layers, notify, open_tapped, read_input
 from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
@@ -88,21 +88,20 @@ class Explain(Feature):
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
-        if self.path is not None and self.path.suffix.lower() in PICTURES:
-            self.refuse(f"with -o {self.path.suffix}, which draws the row", "block")
+        if self.suffix in PICTURES:
+            self.refuse(f"with -o {self.suffix}, which draws the row", "block")
         return row_report(self._computed() if self.saved is None else self._read())
 
     def _computed(self) -> dict[str, Any]:
         """Explain the row of a text, with all that the model makes of it."""
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one to explain as TEXT")
+        text = read_input(self.text, self.pair, self.file, self.whole, "give the one to explain as TEXT")
         model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
         from attncli.models.head import head_of_text
 
         request = Request(
             chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
         )
-        head = head_of_text(model, inputs[0], request)
+        head = head_of_text(model, text, request)
         query = select_token(self.query, head.record.tokens)
         explained = explain_row(head.record, query, head)
         if self.block:
@@ -117,7 +116,7 @@ class Explain(Feature):
         assert self.saved is not None
         self.refuse_use("record", "with --from, which takes what was saved")
         self.refuse("with --from, which has no layers", "block")
-        record = Saved(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
+        record = SavedRecords(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
         model = record.model
         one = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
         layer = one[0] if self.is_set("layer") or name_layers(self.head) else None

@@ -44,6 +44,11 @@ class Feature:
         """The file that the answer is saved to."""
         return self.paths[0] if self.paths else None
 
+    @property
+    def suffix(self) -> str:
+        """The suffix of that file, in small letters; "" without one."""
+        return self.path.suffix.lower() if self.path else ""
+
     def report(self, progress: Progress = silent) -> Report:
         """Compute the answer. Raises RequestError for what can't be met."""
         raise NotImplementedError

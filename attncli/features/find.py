@@ -19,7 +19,7 @@ from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import as_function
-from attncli.features.inputs import SAVED, RecordFeature, Saved, chosen_layers, notify_about, notify_sinks
+from attncli.features.inputs import SAVED, RecordFeature, SavedRecords, chosen_layers, notify_about, notify_sinks
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
@@ -87,7 +87,7 @@ class Find(RecordFeature, _Ends):
             self.refuse(SAVED, "text", "query")
         source = self.source(self.mask)
         if self.by in FIGURES:
-            if isinstance(source, Saved):
+            if isinstance(source, SavedRecords):
                 from attncli.corpus.statistics import record_statistics
 
                 statistics = record_statistics(source.loaded)

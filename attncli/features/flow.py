@@ -26,7 +26,7 @@ from attncli.base.printable import printable, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import as_function
-from attncli.features.inputs import RecordFeature, Saved, Texts, read_inputs
+from attncli.features.inputs import RecordFeature, SavedRecords, Texts, read_inputs
 from attncli.features.options import MODEL, some_of
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
@@ -74,7 +74,7 @@ class Flow(RecordFeature):
 
     def report(self, progress: Progress = silent) -> Report:
         methods = choices.several("method", self.method, choices.Method)
-        if self.path is not None and self.path.suffix.lower() in RECORDS and not self.for_program:
+        if self.suffix in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")
         record = self._record()
         if self.words:
@@ -97,7 +97,7 @@ class Flow(RecordFeature):
         """Return the one record, with all layers: -l names those to start from."""
         if self.saved is not None:
             self.refuse_use("record", "with --from, which takes what was saved")
-            return Saved(self.saved, None, self.head).single_record(
+            return SavedRecords(self.saved, None, self.head).single_record(
                 "save the one to follow by itself (attncli run -o one.npz TEXT)"
             )
         heads = "all" if self.head is None else self.head

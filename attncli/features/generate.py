@@ -35,7 +35,7 @@ from attncli.base.printable import printable, shorten, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import SAMPLE, check_one, notify, open_tapped, read_inputs
+from attncli.features.inputs import SAMPLE, open_tapped, read_input
 from attncli.features.options import MODEL, TEXT, option
 from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
@@ -127,13 +127,10 @@ class Generate(Feature):
 
         if not self.sample:
             self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
-        if self.text is None and self.file is None and not self.whole:
-            text = SAMPLE.partition(" it ")[0]
-            notify(f'no text given, so this one: "{text}"')
-        else:
-            inputs = read_inputs(self.text, None, self.file, whole=self.whole)
-            check_one(len(inputs), "give the one to write on from")
-            text = inputs[0].text
+        beginning = SAMPLE.partition(" it ")[0]
+        text = read_input(
+            self.text, None, self.file, self.whole, "give the one to write on from", sample=beginning
+        ).text
         engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
         next_output(engine)  # refuses a model that writes no text before anything is printed
         note = None
@@ -145,8 +142,8 @@ class Generate(Feature):
             tokens = prompt_tokens(engine, text)
         manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
         how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
-        named = f"{engine.part} attention" if engine.part != "decoder" else ""
-        title = " · ".join([model_name(engine.info.full_name), *filter(None, [named]), how])
+        part = [] if engine.part == "decoder" else [f"{engine.part} attention"]
+        title = " · ".join([model_name(engine.info.full_name), *part, how])
         changes = [] if self.without is None else [f"without {self.without}"]
         if self.edges:
             changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")

@@ -65,6 +65,15 @@ def read_inputs(
     return [Input(sample, pair)]
 
 
+def read_input(
+    text: str | None, pair: str | None, file: str | None, whole: bool, otherwise: str, sample: str = SAMPLE
+) -> Input:
+    """Return the one text, or the sample. Raises RequestError as `read_inputs` and `check_one` do."""
+    inputs = read_inputs(text, pair, file, sample=sample, whole=whole)
+    check_one(len(inputs), otherwise)
+    return inputs[0]
+
+
 def read_lines(name: str) -> list[str]:
     """Return the lines of a file, without empty ones. Raises RequestError as `read_file` does."""
     lines = [line.strip() for line in read_file(name).split("\n")]
@@ -191,7 +200,7 @@ def open_tapped(opening: Opening, which: str | None = None, answers: bool = Fals
 # --- sources of records ---------------------------------------------------------------------------------
 
 
-class Source(ABC):
+class RecordSource(ABC):
     """A source of records: texts and a model, or a saved record."""
 
     @abstractmethod
@@ -216,7 +225,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Texts(Source):
+class Texts(RecordSource):
     """Texts, the model to open, and the request to it."""
 
     inputs: Sequence[Input]
@@ -251,7 +260,7 @@ class Texts(Source):
 
 
 @dataclass(frozen=True)
-class Saved(Source):
+class SavedRecords(RecordSource):
     """A saved record; layers and heads None are all that it holds. last: layers None are its last layer."""
 
     path: Path
@@ -326,7 +335,7 @@ class RecordFeature(ModelFeature, _TextOptions):
         grouping: Grouping = TOKENS,
         stdin: bool = False,
         **request: Any,
-    ) -> "Saved | Texts":
+    ) -> "SavedRecords | Texts":
         """Return the saved record, or the texts and the request to the model.
 
         layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
@@ -336,7 +345,7 @@ class RecordFeature(ModelFeature, _TextOptions):
         """
         if self.saved is not None:
             self.refuse_use("record", SAVED)
-            return Saved(self.saved, self.layer, self.head, grouping, last=layers == "-1")
+            return SavedRecords(self.saved, self.layer, self.head, grouping, last=layers == "-1")
         made = Request(
             layers=chosen_layers(self, layers),
             heads="all" if self.head is None else self.head,

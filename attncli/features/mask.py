@@ -85,7 +85,7 @@ class Mask(Feature):
 
     def report(self, progress: Progress = silent) -> Report:
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        if self.path is not None and self.path.suffix.lower() in PICTURES:
+        if self.suffix in PICTURES:
             check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
         if self.target is not None:
             check_one(len(inputs), "--target is what becomes of one text")

@@ -151,7 +151,7 @@ SomeTokens = Annotated[
 ]
 
 
-class Edge(NamedTuple):
+class TypedEdge(NamedTuple):
     """A query and a key as they are typed."""
 
     query: str
@@ -159,7 +159,7 @@ class Edge(NamedTuple):
 
 
 Edges = Annotated[
-    list[Edge] | None,
+    list[TypedEdge] | None,
     option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge; * is any token. Can be repeated."),
 ]
 Words = Annotated[bool, option(SELECTION, "--words", help="Merge word pieces; for BERT, don't is three words.")]

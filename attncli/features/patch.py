@@ -203,7 +203,7 @@ def patch(
     Raises RequestError for texts of different lengths, for outputs too close to divide by their difference, for a layer
     or head that does not exist, and as `make_question` does.
     """
-    from attncli.effects.change import Unchanged, of_batch, put, usual_reference
+    from attncli.effects.change import Unchanged, of_batch, put, usual_outputs
     from attncli.effects.question import Distance, Divergence, make_question
     from attncli.models.engine import require_tapped
 
@@ -226,7 +226,7 @@ def patch(
     _check_apart(answer, other, ours.last.dtype)
 
     own, theirs = (of_batch(model, [one], asking.mask) for one in (ours.tokens, tokens))
-    texts = usual_reference(model, asking.mask)
+    texts = usual_outputs(model, asking.mask)
     drawn = [texts.draw(len(tokens), draw) for draw in range(DRAWS)]
     parts, everything = _parts(by, choice, len(tokens)), choice.each
     sources = [theirs, *drawn]

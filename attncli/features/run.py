@@ -16,7 +16,7 @@ from attncli.base.printable import printable
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
 from attncli.features.feature import options_of
-from attncli.features.inputs import RecordFeature, Source, notify, notify_about
+from attncli.features.inputs import RecordFeature, RecordSource, notify, notify_about
 from attncli.features.options import OUTPUT, option
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
@@ -114,7 +114,7 @@ class Run(RecordFeature):
 
     def _records_report(
         self,
-        source: Source,
+        source: RecordSource,
         records: Iterable[AttentionRecord],
         usual: "Callable[[], Usual | None]",
         progress: Progress,
@@ -127,24 +127,23 @@ class Run(RecordFeature):
         from attncli.analysis.edges import with_usual
         from attncli.record.display import in_stretches
 
-        suffix = "" if self.path is None else self.path.suffix.lower()
         findings: list[dict[str, Any]] | None = None
-        if self.head is None and not self.terms and (self.for_program or suffix == ".json"):
+        if self.head is None and not self.terms and (self.for_program or self.suffix == ".json"):
             findings = []
             records = _with_findings(records, usual, findings)
         next = None
         if self.path is not None:
             records = list(counted(records, len(source), "texts", progress))
-            if suffix in LOADED and not any(map(in_stretches, records)):
+            if self.suffix in LOADED and not any(map(in_stretches, records)):
                 records = [with_usual(record, usual()) for record in records]
-            if suffix in READ:
+            if self.suffix in READ:
                 others = dict.fromkeys(name for name in options_of(Run) if name != "saved")
                 next = NextCommand("run", {**others, "saved": self.path})
         return _report(["records"], [], records, self.terms, next, findings)
 
     def _check(self) -> None:
         """Raises RequestError for options that have no effect together."""
-        if self.vectors is not None and (self.path is None or self.path.suffix.lower() not in LOADED):
+        if self.vectors is not None and self.suffix not in LOADED:
             raise RequestError(f"--vectors is for a saved record: give -o with {' or '.join(LOADED)}")
         if self.vectors is not None and self.words:
             raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
@@ -346,11 +345,11 @@ def _head_report(record: AttentionRecord, top_k: int, alone: bool) -> RecordRepo
     lines = NextCommand("heatmap", {"style": "lines", "layer": layer, "head": head})
     record = row_shares(record)
     title = title_of_record(record, f"layer {layer} head {head}")
-    return _text_report(LargeMap(record, title, top_k), lines if alone else None)
+    return _text_report(HeadMap(record, title, top_k), lines if alone else None)
 
 
 @dataclass(frozen=True)
-class LargeMap(_Heads):
+class HeadMap(_Heads):
     """One head as a large map with the strongest keys of every query."""
 
     top_k: int

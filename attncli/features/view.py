@@ -10,7 +10,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, counted, silent
 from attncli.features import options
-from attncli.features.inputs import SAVED, RecordFeature, Source, Texts, notify, notify_about
+from attncli.features.inputs import SAVED, RecordFeature, RecordSource, Texts, notify, notify_about
 from attncli.features.options import OUTPUT, choice, option
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches, title_of_record
@@ -124,7 +124,7 @@ class View(RecordFeature):
         return [record for record in records if record.mask_name in wanted]
 
 
-def _advice(source: Source, record: AttentionRecord) -> str:
+def _advice(source: RecordSource, record: AttentionRecord) -> str:
     """Return the page's sentence on heads without q and k: how to make a page that has them."""
     from attncli.page import advice
 

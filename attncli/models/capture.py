@@ -18,7 +18,7 @@ keys (`attncli.models.block.meet`). With `taps`, what that place returns goes on
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,9 @@ from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet, select_numbers
-from attncli.models.calls import block_of
+from attncli.models.calls import block_of, no_projection
 from attncli.models.devices import STORAGE
+from attncli.models.hand_written import PRODUCTS, HandWritten, Product, Weights, is_parameter, tensors_of
 from attncli.models.taps import transformed_lengths
 from attncli.models.transformers_place import by_head
 from attncli.models.weighing import map_dtype, weigh
@@ -50,7 +51,6 @@ from attncli.record.making import as_tokens, joined_steps, record_of
 from attncli.record.parts import ModelInfo
 from attncli.text.tokens import Tokens
 
-_PRODUCTS = {"matmul", "__matmul__", "bmm", "baddbmm", "einsum"}
 _TURNS = {"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "__get__"}
 _CROSS = {
     "cross_attn",
@@ -90,6 +90,9 @@ class Call:
         texts, heads, queries, keys = self.shape
         batch = f"{texts} texts, " if texts > 1 else ""
         return f"<{self.name or 'attention'}: {batch}{heads} heads, {queries} x {keys}, {self.kind}>"
+
+
+_NO_TAPS = "taps can't read or change attention that is written by hand in this way"
 
 
 class _Known(NamedTuple):
@@ -229,6 +232,7 @@ class Capture(TorchFunctionMode):
         self._count_of: Counter[str] = Counter()
         self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()  # `_Known` of tensors, while these live
         self._in_blocks: set[str] = set()  # modules that compute their softmax in blocks of keys
+        self._written = HandWritten()  # with taps, which need a whole block
         self._hooks: list[Any] = []
         self._thread = 0
 
@@ -257,6 +261,7 @@ class Capture(TorchFunctionMode):
         self._hooks = []
         self._running.clear()
         self._known.clear()
+        self._written = HandWritten()
         super().__exit__(*error)
         with Capture._lock:
             Capture._begun -= 1
@@ -312,13 +317,17 @@ class Capture(TorchFunctionMode):
             return func(*args, **kwargs)
         if func in _BLOCKS:
             return self._meet(func, args, kwargs)
+        name = getattr(func, "__name__", "")
+        if self._taps and (by_hand := self._written.find(name, args, kwargs)) is not None:
+            return self._meet_by_hand(*by_hand)
         result = func(*args, **kwargs)
+        if self._taps:
+            self._written.follow(name, args, kwargs, result)
         if isinstance(result, Tensor) and not result.is_nested:
             if func is F.embedding and args[0].dim() in (1, 2):
                 inside = any(self._paths.get(id(one), "").startswith("decoder") for one in self._running)
                 self._lookups.append((torch.atleast_2d(args[0].detach()), id(args[1]), inside))
-            name = getattr(func, "__name__", "")
-            if name in _PRODUCTS or self._known:
+            if name in PRODUCTS or self._known:
                 try:
                     self._follow(name, args, kwargs, result)
                 except Exception as error:  # as in `_meet`
@@ -333,36 +342,54 @@ class Capture(TorchFunctionMode):
         name = self._name_of_module()
         try:
             packed = func is F.scaled_dot_product_attention and self._running and _is_packed(self._running[-1], *args)
-            found = (_packed if packed else _BLOCKS[func])(*args, **kwargs)
-            layer, chosen = self._begin(name, len(found.block.numbers))
-            block = found.block._replace(layer=layer)
-            kept = None
-            if self._taps:
-                keep, given = _Keep(chosen), _Give(range(len(block.numbers)) if found.returns_weights else ())
-                output = meet(block, [*self._taps, keep, given], weigh)
-                result = found.result(output, given.weights_of(block) if found.returns_weights else None)
-                kept = keep.kept[:, :, self._queries]
-            elif chosen:
-                keep = _Keep(range(len(chosen)))
-                with torch.no_grad():
-                    meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
-                kept = keep.kept
-            shape = (*block.query.shape[:3], block.key.shape[2])
-            mask = block.allowed()
-            mask = block.query.new_ones(1, 1, 1, dtype=torch.bool) if mask is None else mask.any(dim=1)
-            later = shape[2] > 1 if mask.numel() == 1 else bool(_later(mask.any(dim=0).expand(shape[2:])))
-            allowed = None if kept is None else as_numpy(mask.expand(shape[0], *shape[2:])[:, self._queries])
-            call = self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
-            if self._measure == "norm" and chosen:
-                if func is F.multi_head_attention_forward:  # goes through W_O itself
-                    self._multiply(call, block)
-                else:
-                    outputs: Tensor = result[0] if isinstance(result, tuple) else result  # type: ignore[assignment]
-                    self._waiting = call, block, outputs.detach().reshape(*shape[:3], -1)
+            result = self._look((_packed if packed else _BLOCKS[func])(*args, **kwargs), name, result)
         except Exception as error:  # the network goes on where no map can be made
             if self._taps:
                 raise
             self.missed.append(f"{name or 'attention'}: {first_line(error)}")
+        return result
+
+    def _meet_by_hand(self, weights: Weights, product: Product) -> Tensor:
+        """Put the block of weights that are computed by hand in their place, so that taps can change it.
+
+        Raises RequestError where the block would not give the same weights.
+        """
+        name, texts = self._name_of_module(), len(self._lookups[0][0]) if self._lookups else 1
+        block = weights.block(product.right, texts)
+        theirs = product.restore(weights.weights.to(product.right.dtype).reshape(product.left.shape) @ product.right)
+        with torch.no_grad():
+            same = torch.allclose(product.result(meet(block, (), weigh)), theirs, rtol=1e-3, atol=1e-5)
+        if weights.changed or not same:
+            raise RequestError(f"{name or 'attention'}: {_NO_TAPS}")
+        return self._look(_Found(block, False, False, lambda output, _: product.result(output)), name, None)
+
+    def _look(self, found: "_Found", name: str, result: Any) -> Any:
+        """Keep the weights of a block. Return the result of the call, or with taps what they make of it."""
+        layer, chosen = self._begin(name, len(found.block.numbers))
+        block = found.block._replace(layer=layer)
+        kept = None
+        if self._taps:
+            keep, given = _Keep(chosen), _Give(range(len(block.numbers)) if found.returns_weights else ())
+            output = meet(block, [*self._taps, keep, given], weigh)
+            result = found.result(output, given.weights_of(block) if found.returns_weights else None)
+            kept = keep.kept[:, :, self._queries]
+        elif chosen:
+            keep = _Keep(range(len(chosen)))
+            with torch.no_grad():
+                meet(block.only(chosen).bare.some_queries(self._queries), [keep], weigh)
+            kept = keep.kept
+        shape = (*block.query.shape[:3], block.key.shape[2])
+        mask = block.allowed()
+        mask = block.query.new_ones(1, 1, 1, dtype=torch.bool) if mask is None else mask.any(dim=1)
+        later = shape[2] > 1 if mask.numel() == 1 else bool(_later(mask.any(dim=0).expand(shape[2:])))
+        allowed = None if kept is None else as_numpy(mask.expand(shape[0], *shape[2:])[:, self._queries])
+        call = self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
+        if self._measure == "norm" and chosen:
+            if block.projection is not no_projection:
+                self._multiply(call, block)
+            else:
+                outputs: Tensor = result[0] if isinstance(result, tuple) else result
+                self._waiting = call, block, outputs.detach().reshape(*shape[:3], -1)
         return result
 
     def _follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> None:
@@ -370,13 +397,13 @@ class Capture(TorchFunctionMode):
 
         Scores and weights are followed through what keeps their keys: scales, masks, dropout, other shapes and dtypes.
         """
-        tensors = [one for arg in (*args, *kwargs.values()) for one in _tensors(arg)]
+        tensors = list(tensors_of(args, kwargs))
         known = [one for one in tensors if one in self._known]
-        if name in _PRODUCTS:
+        if name in PRODUCTS:
             tensors = tensors[1:] if name == "baddbmm" else tensors
             weights = next((one for one in known if self._known[one].what != "scores"), None)
             if weights is None:
-                if len(tensors) > 1 and not any(map(_is_parameter, tensors)):
+                if len(tensors) > 1 and not any(map(is_parameter, tensors)):
                     self._known[result] = _Known("scores", result.shape[-1])
                 return
             place = next(place for place, one in enumerate(tensors) if one is weights)
@@ -421,7 +448,7 @@ class Capture(TorchFunctionMode):
         """Keep weights that multiply values; those of a softmax once, before dropout."""
         found, name = self._known[weights], self._name_of_module()
         if self._taps:
-            raise RequestError(f"{name or 'attention'}: taps can't read or change attention that is written by hand")
+            raise RequestError(f"{name or 'attention'}: {_NO_TAPS}")
         if found.what == "exp":
             dim = -1 if found.last else -2
             if not torch.allclose(weights.sum(dim), torch.ones_like(weights.sum(dim)), atol=1e-3):
@@ -804,15 +831,3 @@ def _is_turned(source: Tensor, result: Tensor) -> bool:
     if source.dim() < 2 or result.shape[-2:] != source.mT.shape[-2:]:
         return False
     return result.shape[-2:] != source.shape[-2:] or result.stride()[-1] == source.stride()[-2] != source.stride()[-1]
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        yield from (one for one in value if isinstance(one, Tensor))
-
-
-def _is_parameter(x: Tensor) -> bool:
-    """Return True for a parameter, or a view of one."""
-    return isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter)

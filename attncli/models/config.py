@@ -363,16 +363,11 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
     for name, words in _KEYS_OF_SIZES.items():
         there = [data[word] for word in words if data.get(word) is not None]
         if there:
-            found[name] = _as_text(there[0]) if name in TEXTS else plain(there[0])
+            found[name] = there[0] if type(there[0]) is int and name not in TEXTS else _as_text(there[0])
     for key, name in _PARTS.items():
         if isinstance(data.get(key), dict):
             found[name] = facts(data[key])
     return found
-
-
-def plain(value: Any) -> int | str:
-    """Return a whole number unchanged, and anything else as text."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else _as_text(value)
 
 
 def _as_text(value: Any) -> str:

@@ -112,10 +112,6 @@ class Storage:
             with suppress(IndexError):  # another thread took it
                 self.waiting.pop(0)
 
-    def forget(self) -> None:
-        """Release all free pieces to the system."""
-        self.waiting.clear()
-
 
 STORAGE = Storage()
 

@@ -106,7 +106,7 @@ class HandWritten:
         """Return the weights and the product if this call of torch multiplies weights with values."""
         if name not in PRODUCTS or not self._known:
             return None
-        first = next(_tensors(args, kwargs), None)
+        first = next(tensors_of(args, kwargs), None)
         weights = self._known.get(first)
         product = _product(name, args, kwargs) if isinstance(weights, Weights) else None
         return None if product is None or product.added is not None else (weights, product)
@@ -117,11 +117,11 @@ class HandWritten:
             return
         if name in PRODUCTS:
             product = _product(name, args, kwargs)
-            if product is not None and not _is_parameter(product.left) and not _is_parameter(product.right):
+            if product is not None and not is_parameter(product.left) and not is_parameter(product.right):
                 terms = () if product.added is None else _without_mask(product.added)
                 self._known[result] = Scores(product.left, product.right, product.scale, terms, True)
             return
-        tensors = list(_tensors(args, kwargs)) if self._known else []
+        tensors = list(tensors_of(args, kwargs)) if self._known else []
         given = next((one for one in tensors if one in self._known), None)
         if given is None:
             return
@@ -165,7 +165,7 @@ def _without_mask(added: Tensor) -> tuple[Tensor, ...]:
 
 def _product(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Product | None:
     """Return the product that a call of torch computes; None if it is not one of two matrices."""
-    tensors = list(_tensors(args, kwargs))
+    tensors = list(tensors_of(args, kwargs))
     if name == "baddbmm":
         factors = dict(zip(("beta", "alpha"), args[3:], strict=False)) | dict(kwargs)
         added, left, right = tensors
@@ -192,7 +192,8 @@ def _product(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Produ
     )
 
 
-def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Yield the tensors of a call, also those in lists."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor):
             yield value
@@ -200,6 +201,6 @@ def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]
             yield from (one for one in value if isinstance(one, Tensor))
 
 
-def _is_parameter(x: Tensor) -> bool:
+def is_parameter(x: Tensor) -> bool:
     """Return True for a parameter, or a view of one."""
     return isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter)

@@ -25,7 +25,7 @@ from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
 from attncli.models.checkpoint_files import MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import Head, Turned, tensors_of
+from attncli.models.families.family import TaskHead, Turned, tensors_of
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
@@ -436,7 +436,7 @@ class Instant(OwnModel):
             yield from super().attend_tokens(few, replace(request, predict=predict), taps)
 
     @cached_property
-    def task_heads(self) -> dict[str, Head] | None:
+    def task_heads(self) -> dict[str, TaskHead] | None:
         """Return the heads for tasks that the checkpoint has; None if its config.json states them wrongly."""
         try:
             return find_heads(self)
@@ -444,14 +444,14 @@ class Instant(OwnModel):
             return None
 
     @cached_property
-    def next_token(self) -> Head | None:
+    def next_token(self) -> TaskHead | None:
         """Return the head for the next token if it is the main one and the checkpoint has its tensor."""
         main = next(iter((self.task_heads or {}).values()), None)
         if main is None or main.kind != "next" or not (main.scores.tied or self.scores_name(main)):
             return None
         return main
 
-    def scores_name(self, head: Head) -> str | None:
+    def scores_name(self, head: TaskHead) -> str | None:
         """Return the name of the tensor of a head's scores; None if the checkpoint has none."""
         name = f"{head.scores.name}.weight"
         return name if name in self.checkpoint.shapes else None

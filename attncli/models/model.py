@@ -15,7 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig
 from attncli.models.devices import InTorch, as_tensor
-from attncli.models.families.family import EACH, FIRST, LAST, LATE, Head, tensors_of
+from attncli.models.families.family import EACH, FIRST, LAST, LATE, TaskHead, tensors_of
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.network import Network, empty_network, lay_out
 from attncli.models.output import CLS, MEAN, AvailableOutputs, Output
@@ -181,7 +181,7 @@ def find_outputs(model: Model) -> AvailableOutputs:
     return found
 
 
-def _head_output(model: Model, head: Head, data: Mapping[str, Any]) -> Output:
+def _head_output(model: Model, head: TaskHead, data: Mapping[str, Any]) -> Output:
     """Return a head's output. Raises RequestError if tensors are missing or misshapen, or labels are missing."""
     config = model.config
     named = None if head.kind in ("words", "next") else list(head.labels or labels_of(data))

@@ -30,7 +30,7 @@ from attncli.models.checkpoint_files import (
     check_directory,
 )
 from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import Dense, Head, Norm, tensors_of
+from attncli.models.families.family import Dense, Norm, TaskHead, tensors_of
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import CLS, MEAN, POOLINGS, SIGMOID, SOFTMAX, Output
 from attncli.models.rows import batches
@@ -66,7 +66,7 @@ def labels_of(data: Mapping[str, Any]) -> list[str]:
     return [named[number] for number in numbers]
 
 
-def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
+def function_of(data: Mapping[str, Any], head: TaskHead, count: int) -> str | None:
     """Return the function from `count` logits to probabilities. Raises RequestError for an unknown `problem_type`.
 
     As in transformers, one label means a regression, and of several one is right, unless `problem_type` differs.
@@ -84,7 +84,7 @@ def function_of(data: Mapping[str, Any], head: Head, count: int) -> str | None:
 class HeadNetwork(nn.Module):
     """Vectors `[vector, hidden_size]` -> `[vector, label]`: the head's layers in sequence, then its scores."""
 
-    def __init__(self, head: Head, config: ModelConfig, labels: int) -> None:
+    def __init__(self, head: TaskHead, config: ModelConfig, labels: int) -> None:
         super().__init__()
         size = config.hidden_size
         parts: list[nn.Module] = []
@@ -104,7 +104,7 @@ class HeadNetwork(nn.Module):
         return scores if self.softcap is None else self.softcap * torch.tanh(scores / self.softcap)
 
 
-def places_of(head: Head, config: ModelConfig, tied: bool) -> dict[str, tuple[str, ...]]:
+def places_of(head: TaskHead, config: ModelConfig, tied: bool) -> dict[str, tuple[str, ...]]:
     """Return the possible tensors of each parameter of a head's network. The first existing one is read.
 
     tied: the scores of the vocabulary may use the token table.

@@ -15,7 +15,7 @@ from attncli.models.block import Tap
 from attncli.models.checkpoint_files import Place
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
-from attncli.models.families.family import Head, Turned
+from attncli.models.families.family import TaskHead, Turned
 from attncli.models.rows import OwnRows, Rows
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes
@@ -181,7 +181,7 @@ def pairs(rotary: Turned) -> Ints:
 # --- the heads of a checkpoint ----------------------------------------------------------------------------
 
 
-def find_heads(model: OwnModel) -> dict[str, Head]:
+def find_heads(model: OwnModel) -> dict[str, TaskHead]:
     """Return the heads for tasks that a checkpoint has, by the names of their outputs: those that its config.json names
     first, then those that its tensors reveal.
 

@@ -28,7 +28,7 @@ from attncli.models.output import AvailableOutputs
 from attncli.models.rows import Rows, Run, every_text
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
-from attncli.models.transformers_outputs import Headed, find_outputs
+from attncli.models.transformers_outputs import find_outputs
 from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import (
     AttentionModules,
@@ -226,7 +226,7 @@ class TransformersModel(InTorch):
         if self.part == "decoder":  # OPT's head reads from inside the headless network
             inner = self.network.get_decoder()
             stack = inner if any(inner is module for module in stack.modules()) else stack
-        return find_outputs(self, Headed(self.network, stack, self.paired, self.running))
+        return find_outputs(self, stack)
 
     # --- tokens -------------------------------------------------------------------------------------------
 

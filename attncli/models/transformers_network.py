@@ -2,7 +2,6 @@
 interface.
 """
 
-import math
 import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from attncli.models.transformers_peer import (
     quiet,
     reference_config,
     refusals,
-    tensors_in,
 )
 from attncli.text.tokens import Notation, Pieces, Unknown, word_numbers
 
@@ -227,14 +225,7 @@ def _check_sizes(place: Place, kind: Any, config: Any) -> None:
         raise RequestError(f"{place.path / CONFIG_FILE}: {why}")
     if getattr(config, "quantization_config", None) is not None:
         return
-    parameters = {name: tensor.shape for name, tensor in network.named_parameters()}
-    stored = tensors_in(place.path) or {}
-    for name, shape in parameters.items():
-        if name in stored and math.prod(stored[name]) != math.prod(shape):
-            raise RequestError(
-                f"{place.path}: {name} has the shape {list(stored[name])}, but {CONFIG_FILE} requires {list(shape)}"
-            )
-    numbers, size = sum(map(math.prod, parameters.values())), sum(path.stat().st_size for path in place.weights)
+    numbers, size = network.num_parameters(), sum(path.stat().st_size for path in place.weights)
     if numbers > size:
         why = f"{CONFIG_FILE} describes a network of {numbers:,} numbers, but its weights have {size:,} bytes"
         raise RequestError(f"{place.path}: {why}")

@@ -1,15 +1,13 @@
 """Predictions of transformers networks: the next token, classes, token labels, words at [MASK], spans.
 
-The head is transformers' own. Its network is called as usual, with precomputed last vectors instead of its layers
-(`_LastVectors`), so that transformers' code computes the logits from them.
+The head is transformers' own. Its network is called as usual, with precomputed last vectors in place of its layers, so
+that transformers' code computes the logits from them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
-from copy import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +17,6 @@ from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
 from attncli.models.output import SIGMOID, SOFTMAX, AvailableOutputs, Output
 from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
-from attncli.models.walk import Walker
 from attncli.text.tokens import Tokens
 
 # Endings of the class names of networks with a head, and the kind of its output.
@@ -32,9 +29,6 @@ _KINDS: dict[str, Kind] = {
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "span",
 }
-
-
-_VECTORS: ContextVar[Tensor] = ContextVar("last vectors that replace the layers")
 
 
 class _StackOutput:
@@ -51,70 +45,26 @@ class _StackOutput:
         return (self.last_hidden_state, self.pooler_output)[places]
 
 
-class _LastVectors(nn.Module):
-    """Replaces the layers of a network and returns the vectors `[text, token, hidden_size]` set by `_standing_in`."""
-
-    def __init__(self, stack: nn.Module) -> None:
-        super().__init__()
-        vars(self)["stack"] = stack  # not as a submodule, which would be registered twice
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(vars(self)["stack"], name)
-
-    def forward(self, *_: Any, **__: Any) -> _StackOutput:
-        vectors, pooler = _VECTORS.get(), getattr(self, "pooler", None)
-        return _StackOutput(vectors, None if pooler is None else pooler(vectors))
-
-
 @contextmanager
-def _standing_in(vectors: Tensor) -> Iterator[None]:
-    """Use these vectors instead of the layers' output inside the block."""
-    token = _VECTORS.set(vectors)
+def _in_place_of_layers(stack: nn.Module, vectors: Tensor) -> Iterator[None]:
+    """Let a stack of layers return these vectors, `[text, token, hidden_size]`, inside the block."""
+    pooler: Any = getattr(stack, "pooler", None)
+    stack.forward = lambda *_, **__: _StackOutput(vectors, None if pooler is None else pooler(vectors))  # type: ignore[method-assign]
     try:
         yield
     finally:
-        _VECTORS.reset(token)
-
-
-def _head_of(network: nn.Module, stack: nn.Module) -> nn.Module:
-    """Return a network with the same parameters in which `_LastVectors` replaces a stack of layers."""
-    path = next(name for name, module in network.named_modules() if module is stack).split(".")
-    made = top = _with_own_parts(network)
-    for name in path[:-1]:
-        made._modules[name] = _with_own_parts(made._modules[name])
-        made = made._modules[name]
-    made._modules[path[-1]] = _LastVectors(stack)
-    return top
-
-
-def _with_own_parts(module: Any) -> Any:
-    """Return a copy of a module with its own dictionary of the same submodules."""
-    made = copy(module)
-    made._modules = dict(module._modules)
-    return made
-
-
-class Headed(NamedTuple):
-    """A network with its head, and the stack of layers below the head.
-
-    paired: it is an encoder-decoder. running: the context manager for calling it.
-    """
-
-    network: Any
-    stack: Any
-    paired: bool
-    running: Callable[[], AbstractContextManager[None]]
+        del stack.forward
 
 
 class _TheirOutput(Output):
-    """A head of transformers."""
+    """A head of transformers. stack: the layers below it."""
 
-    def __init__(self, model: Walker, headed: Headed, kind: Kind) -> None:
+    def __init__(self, model: Any, stack: nn.Module, kind: Kind) -> None:
         labels, function = _labels_and_function(model, kind)
         names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
-        super().__init__(kind, (), function, names, lambda: _head_of(headed.network, headed.stack))
+        super().__init__(kind, (), function, names, lambda: model.network)
         self.model = model
-        self.headed = headed
+        self.stack = stack
 
     @property
     def of_text(self) -> bool:
@@ -124,7 +74,7 @@ class _TheirOutput(Output):
     def vocabulary(self) -> list[str]:
         """Return the tokens by id; "" for an id without a token."""
         names = {number: token for token, number in self.model.tokenizer.backend.get_vocab().items()}
-        size = self.headed.network.get_output_embeddings().weight.shape[0]
+        size = self.model.network.get_output_embeddings().weight.shape[0]
         return [names.get(number, "") for number in range(size)]
 
     def __call__(
@@ -146,8 +96,8 @@ class _TheirOutput(Output):
         inputs = {"input_ids": ids.to(vectors.device), "attention_mask": real.long().to(vectors.device)}
         if not self.of_text:  # other kinds do not depend on positions, so only the selected vectors are passed
             inputs = {"input_ids": inputs["input_ids"][:, :1].expand(1, len(vectors))}
-        with self.headed.running(), _standing_in(vectors[None]):
-            if self.headed.paired:
+        with self.model.running(), _in_place_of_layers(self.stack, vectors[None]):
+            if self.model.paired:
                 inputs = {"decoder_input_ids": inputs["input_ids"]}
                 made = self.network(**inputs, encoder_outputs=(vectors[None],))
             else:
@@ -169,21 +119,24 @@ class _TheirOutput(Output):
         return [place for place, row in enumerate(slope.abs().sum(dim=-1).tolist()) if row > 0]
 
 
-def find_outputs(model: Walker, headed: Headed) -> AvailableOutputs:
-    """Find the output of transformers' head, and a sentence embedding if the checkpoint's files define one."""
+def find_outputs(model: Any, stack: nn.Module) -> AvailableOutputs:
+    """Find the output of transformers' head, and a sentence embedding if the checkpoint's files define one.
+
+    model: a `TransformersModel`. stack: the layers below its head.
+    """
     found = AvailableOutputs({}, {})
-    name = type(headed.network).__name__
+    name = type(model.network).__name__
     kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
-    if headed.paired:
+    if model.paired:
         kind = "next"
     if kind is not None:
-        found.outputs[kind] = _TheirOutput(model, headed, kind)
+        found.outputs[kind] = _TheirOutput(model, stack, kind)
     if (model.place.path / MODULES_FILE).is_file():
         found.outputs["embedding"] = sentence_embedding(model)
     return found
 
 
-def _labels_and_function(model: Walker, kind: Kind) -> tuple[list[str] | None, str | None]:
+def _labels_and_function(model: Any, kind: Kind) -> tuple[list[str] | None, str | None]:
     """Return the labels of a head (None for the vocabulary), and the function from logits to probabilities."""
     if kind in ("next", "words"):
         return None, SOFTMAX

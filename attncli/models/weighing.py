@@ -151,10 +151,10 @@ def weigh(
     return output, room
 
 
-Where = tuple[slice, slice, slice]  # texts, heads and queries
+_Piece = tuple[slice, slice, slice]  # texts, heads and queries
 
 
-def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Where, Block, Tensor]]:
+def cached(part: Block, room: Tensor | None) -> Iterator[tuple[_Piece, Block, Tensor]]:
     """Divide a part into pieces that fit a CPU's cache. Yield the place of each, the piece, and memory for its weights.
 
     The memory is in `room` if that is contiguous. Otherwise it is reused, and copied to `room` if there is one.
@@ -176,7 +176,7 @@ def cached(part: Block, room: Tensor | None) -> Iterator[tuple[Where, Block, Ten
             place.copy_(scratch)
 
 
-def pieces(part: Block) -> Iterator[Where]:
+def pieces(part: Block) -> Iterator[_Piece]:
     """Divide a part on a CPU into as many texts as fit the cache; where one map is larger, into heads and queries."""
     every, (texts, heads, queries) = slice(None), part.query.shape[:3]
     keys = max(part.key.shape[2], 1)

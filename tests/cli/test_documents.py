@@ -83,13 +83,13 @@ CALLS = {
         "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
-        "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.npz",
+        "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.json",
         "stats -m t5 --which decoder lines.txt",
     ],
     "kinds": ["kinds -m minilm", "kinds -m gpt2 lines.txt"],
     "probe": [
         "probe -m tiny trees.conllu", "probe -m tiny trees.conllu --test other.conllu",
-        "probe -m t5 --which decoder trees.conllu",
+        "probe -m gpt2 trees.conllu",
     ],
     "diff": ["diff -m tiny @ @@", "diff -m tiny --masks padding,causal @", "diff -m t5 @ @"],
     "compare": [
@@ -157,7 +157,7 @@ def place(tiny, tmp_path_factory):
     (folder / "other.conllu").write_text(trees[4] + "\n\n", encoding="utf-8")
     for line in (
         "run -m tiny -l all -o maps.npz @@",
-        "stats -m tiny -o stats.npz lines.txt",
+        "stats -m tiny -o stats.json lines.txt",
         "run -m tiny --vectors 1.2 -l all -o vectors.npz @",
         "generate -m gpt2 --max-tokens 3 -o written.npz @",
     ):
@@ -316,7 +316,7 @@ def test_maps_have_a_row_a_cell(call, printed, name, tmp_path):
 # --- in a pipe ------------------------------------------------------------------------------------------
 
 DRAWN = ["heatmap -m tiny -o a.svg @", "view -m tiny -o a.html @"]
-QUICK = ["samples", "stats --from stats.npz"]  # which import no torch
+QUICK = ["samples", "stats --from stats.json"]  # which import no torch
 PIPED = [lines[0] for lines in CALLS.values()] + [line for line in QUICK if line not in CALLS["samples"]]
 
 

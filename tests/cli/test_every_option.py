@@ -201,7 +201,7 @@ WAYS = {
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
         f"stats {M} lines.txt -o a.svg", "stats --from stats.json", "stats --from stats.json --json",
-        "stats --from stats.json -o a.npz", "stats --from stats.json -o a.svg", "stats --from maps.npz",
+        "stats --from stats.json -o a.csv", "stats --from stats.json -o a.svg", "stats --from maps.npz",
         "stats --from maps.npz --json", "stats -m gpt2 lines.txt --json", "stats -m t5 lines.txt --json",
     ],
     "kinds": [f"kinds {M}", f"kinds {M} lines.txt", f"kinds {M} lines.txt --json", f"kinds {M} -o a.csv",

@@ -81,8 +81,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("ways", WAYS, ids=" ".join)
-@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize(("family", "ways"), zip(["bert", "roberta", "modernbert"], WAYS, strict=True))
 def test_records_are_those_of_torch(attncli, tiny, family, ways):
     path = str(tiny(family))
     ours, theirs = (

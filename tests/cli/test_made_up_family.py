@@ -20,11 +20,9 @@ def directory(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "command",
     [
-        "run", "run --words", "run --measure norm -l 1", "run -l 1 -H 2", "mask -l 1 --dtype float64",
-        "explain -l 1 -H 0 --query 2",
-        "mechanisms -l 1 -H 0", "flow", "compare --against torch", "compare --against torch --mask causal",
-        "diff", "view -o page.html", "heatmap -o maps.png", "heatmap -l 1 -H 0 --style lines -o maps.svg",
-        "run --json", "run -o maps.safetensors",
+        "run --words", "run --measure norm -l 1", "mask -l 1 --dtype float64", "explain -l 1 -H 0 --query 2",
+        "mechanisms -l 1 -H 0", "flow", "compare --against torch --mask causal", "diff", "view -o page.html",
+        "heatmap -l 1 -H 0 --style lines -o maps.svg",
     ],
 )  # fmt: skip
 def test_commands_work(attncli, directory, command, tmp_path, monkeypatch):

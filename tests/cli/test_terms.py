@@ -1,4 +1,4 @@
-"""run --terms and heatmap --terms."""
+"""run --terms, and --measure norm."""
 
 import json
 
@@ -30,11 +30,10 @@ def test_the_parts_are_those_of_the_record_and_add_up_to_its_weights(attncli, de
     assert f"{parts['position to content'][3, 4]:.2f}" in shown and "score = content + " in shown
 
 
-def test_a_picture_of_them_and_a_saved_record(attncli, tiny, tmp_path):
-    saved = tmp_path / "r.safetensors"
-    attncli("run", "-m", tiny("mpnet"), "-l", "all", "--vectors", "1.2", "-o", saved, TEXT)
-    assert attncli("heatmap", "--from", saved, *WHERE, "--terms", "-o", tmp_path / "a.svg").code == 0
-    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert all(f">{name}<" in drawn for name in ("score", "content", "position"))
-    again = attncli("run", "--from", saved, *WHERE, "--terms").out
-    assert again.splitlines()[1:] == attncli("run", "-m", tiny("mpnet"), *WHERE, "--terms", TEXT).out.splitlines()[1:]
+def test_the_terminal_shows_shares_of_rows(attncli, minilm):
+    record = minilm.attend(TEXT, layers=3, measure="norm")
+    shown = attncli("run", TEXT, "--measure", "norm", "-l", "3", "-H", "2").out
+    assert "share of norm" in shown
+    row = record.map(3, 2)[0]
+    strongest = int(row.argmax())
+    assert f"{record.tokens.text[strongest]} {row[strongest] / row.sum():.3f}" in shown

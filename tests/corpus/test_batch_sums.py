@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+import warnings
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def is_mark(token: str) -> bool:
 
 def plain_figures(weights, tokens, query: int) -> dict[str, float]:
     """The figures of one query of one head, from its row of weights."""
-    found = dict.fromkeys(FIGURES, 0.0)
+    found = {**dict.fromkeys(FIGURES, 0.0), "same_word": np.nan}  # of a query whose word is nowhere else
     words = words_of(tokens)
     for key, weight in enumerate(weights):
         weight = float(weight)
@@ -56,8 +57,8 @@ def plain_figures(weights, tokens, query: int) -> dict[str, float]:
         mark = not tokens.special[key] and is_mark(tokens.text[key])
         found["punctuation"] += weight if mark else 0.0
         (own, text), (other, same) = words[query], words[key]
-        if not mark and own is not None and own != other and text == same:
-            found["same_word"] += weight
+        if not mark and own is not None and own != other and text == same and weight > 0:
+            found["same_word"] = weight + np.nan_to_num(found["same_word"])
     return found
 
 
@@ -75,8 +76,10 @@ def plain_statistics(records, queries=None):
                 for layer in record.layers
             ]
             rows[-1].append(np.array(every))
-    means = [np.mean(text, axis=0) for text in rows]
-    return np.mean([row for text in rows for row in text], axis=0), np.std(means, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of texts without a word that is there twice
+        means = [np.nanmean(text, axis=0) for text in rows]
+        return np.nanmean([row for text in rows for row in text], axis=0), np.nanstd(means, axis=0)
 
 
 @pytest.mark.parametrize("mask", slow_except(["padding", "causal"], ["causal"]))

@@ -11,7 +11,6 @@ from attncli import RequestError, load_model
 from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
 from attncli.corpus.running import Where
 from attncli.corpus.shards import Folder
-from attncli.corpus.statistics import document
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 
@@ -44,25 +43,26 @@ def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
 @pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm", "distances": True}])
 def test_texts_of_a_file_are_texts(minilm, file, asked):
     found, expected = count_files(minilm, [file], counting=Counting(**asked)), corpus_statistics(minilm, TEXTS, **asked)
-    assert document(found) == document(expected)
+    assert found.document() == expected.document()
 
 
 def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
     model = load_model(str(tiny()), device="cpu")
     whole = " ".join(TEXTS)
     found = count_files(model, [file], TextFormat(paragraphs=True), 3)
-    assert document(found) == document(corpus_statistics(model, [whole], stride=3))
+    assert found.document() == corpus_statistics(model, [whole], stride=3).document()
     assert found.texts == 1
 
 
-def test_who_watches_sees_texts_and_shards_grow_from_those_that_were_there(minilm, file, tmp_path):
+def test_a_run_goes_on_from_the_shards_that_are_there_to_the_same_bits_and_shows_how_far_it_is(minilm, file, tmp_path):
     where = Where(state=str(tmp_path / "state"), shard_bytes=100)
     seen, again = [], []
-    count_files(minilm, [file], where=where, show=seen.append)
+    first = count_files(minilm, [file], where=where, show=seen.append)
     assert [one.seen.texts for one in seen] == sorted(one.seen.texts for one in seen)
     assert (seen[-1].seen.texts, seen[-1].shards) == (12, 3) and seen[-1].before.texts == 0
     next((tmp_path / "state").iterdir()).unlink()
-    count_files(minilm, [file], where=where, show=again.append)
+    assert count_files(minilm, [file], where=where, show=again.append).document() == first.document()
+    assert count_files(minilm, [file], where=replace(where, state=None)).document() == first.document()
     assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
 
 
@@ -73,7 +73,7 @@ def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, ask
     where = Where(state=str(tmp_path / "state"))
     count_files(minilm, [file], TextFormat(limit=1), where=where)
     found = count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}, where=where)
-    assert document(found) == document(count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}))
+    assert found.document() == count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}).document()
 
 
 # --- the sums of a shard in a file -------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from slow import slow_except
 
 from attncli import Notice, Request, RequestError, load_model
-from attncli.analysis.edges import BINS, Usual, text_sums
+from attncli.analysis.edges import Usual, text_sums
 from attncli.analysis.patterns import row_shares
 from attncli.base.cache import MOST_FILES
 from attncli.corpus import usual
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 def walks(monkeypatch):
     """The networks that were walked, or otherwise run, one entry each time."""
     walked = []
-    for owner, name in ((Model, "walk"), (TransformersModel, "walk"), (TransformersModel, "maps")):
+    for owner, name in ((Model, "walk"), (TransformersModel, "walk")):
 
         def counted(self, *arguments, original=getattr(owner, name), **more):
             walked.append(self)
@@ -138,18 +138,6 @@ def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks)
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_it_is_computed_once_in_every_precision(dtype, small, folder, walks):
-    directory = shutil.copytree(small, folder.parent.parent / "model")
-    change_weights(directory, 4)  # sharper maps
-    engine = load_model(directory, "cpu", dtype)
-    for request in (Request(), Request(measure="norm"), Request(mask="none")):
-        first = usual_of(engine, request, words=True)
-        walks.clear()
-        check_same(first, usual_of(engine, request, words=True))
-        assert not walks
-
-
 @pytest.mark.parametrize("family", ENGINES)
 def test_its_texts_are_those_of_the_records(family, opened, folder):
     """So a text of the user's own is recognized among them."""
@@ -162,20 +150,6 @@ def test_its_texts_are_those_of_the_records(family, opened, folder):
         for _ in ("cold", "warm"):
             found = usual_of(engine, Request(which=which), words)
             assert [one.tokens for one in found.each] == [one.tokens for one in each]
-
-
-@pytest.mark.slow
-def test_that_of_a_network_that_can_not_be_tapped_is_kept_too(tmp_path, folder, walks):
-    from table_of_models import make_random
-
-    make_random(tmp_path, "falcon")
-    engine = load_model(str(tmp_path), "cpu")
-    assert not engine.can_be_tapped
-    first = usual_of(engine, Request(layers="1", heads="0"))
-    assert walks
-    walks.clear()
-    check_same(first, usual_of(engine, Request(layers="1", heads="0", mask="causal")))
-    assert not walks and first.sums.shape == (1, 1, BINS)
 
 
 WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer
@@ -315,75 +289,48 @@ def test_the_folder_does_not_grow_for_ever(model, folder):
 # --- hostile files --------------------------------------------------------------------------------------
 
 
-def saved(path: Path, **changes: object) -> None:
+def saved(path: Path, **changes: Callable[[np.ndarray], np.ndarray]) -> None:
     """Save the file again with other arrays."""
     with np.load(path) as file:
-        arrays = {**file, **{name: change(file[name]) for name, change in changes.items()}}
+        arrays = {**file, **{name: change(file.get(name)) for name, change in changes.items()}}
     path.unlink()
-    np.savez(path, **arrays)
+    np.savez_compressed(path, **arrays)
 
 
-def with_one(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    def change(array: np.ndarray) -> np.ndarray:
-        array = array.copy()
-        array.flat[-1] = value
-        return array
-
-    return change
-
-
-def bomb(path: Path) -> None:
-    """The arrays, and zeros that take 64 MB."""
-    with np.load(path) as file:
-        arrays = dict(file)
-    np.savez_compressed(path, **arrays, more=np.zeros(2**23))
-
-
-def elsewhere(path: Path) -> None:
+def replaced(path: Path, make: Callable[[Path], object]) -> None:
     path.unlink()
-    (path.parent.parent / "mine").write_text("mine")
-    path.symlink_to(path.parent.parent / "mine")
+    make(path)
 
 
-def into_directory(path: Path) -> None:
-    path.unlink()
-    (path / "inside").mkdir(parents=True)
-
-
-def sparse(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.truncate(2**40)
+def exchanged(path: Path) -> None:
+    """Put a whole file of another request in its place."""
+    usual_of(load_model("minilm", "cpu"), Request())
+    [other] = set(path.parent.iterdir()) - {path}
+    other.replace(path)
 
 
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
-    "a bomb": bomb,
-    "sparse": sparse,
-    "a directory": into_directory,
-    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
-    "a link elsewhere": elsewhere,
-    "no counts": lambda path: np.savez(path, key=np.load(path)["key"], sums=np.load(path)["sums"]),
-    "another key": lambda path: saved(path, key=lambda key: np.array(str(key).replace("padding", "causal"))),
-    "fewer texts": lambda path: saved(path, sums=lambda array: array[1:], counts=lambda array: array[1:]),
-    "more layers": lambda path: saved(path, sums=lambda array: np.repeat(array, 2, 1)),
-    "float32": lambda path: saved(path, sums=lambda array: array.astype(np.float32)),
-    "objects": lambda path: saved(path, counts=lambda array: np.array([{}], dtype=object)),
-    "NaN": lambda path: saved(path, sums=with_one(np.nan)),
-    "infinite": lambda path: saved(path, sums=with_one(np.inf), counts=with_one(np.inf)),
-    "negative sums": lambda path: saved(path, sums=with_one(-1.0)),
-    "more weight than there can be": lambda path: saved(path, sums=lambda array: array + 10**4),
+    "a bomb": lambda path: saved(path, more=lambda _: np.zeros(2**23)),
+    "sparse": lambda path: os.truncate(path, 2**40),
+    "a directory": lambda path: replaced(path, lambda place: (place / "inside").mkdir(parents=True)),
+    "a pipe": lambda path: replaced(path, os.mkfifo),
+    "a link elsewhere": lambda path: replaced(path, lambda place: place.symlink_to(place.parent.parent / "mine")),
+    "no counts": lambda path: np.savez(path, **{name: np.load(path)[name] for name in ("seal", "sums")}),
+    "another number": lambda path: saved(path, sums=lambda sums: np.nextafter(sums, 1)),
+    "float32": lambda path: saved(path, sums=lambda sums: sums.astype(np.float32)),
+    "objects": lambda path: saved(path, counts=lambda counts: np.array([{}], dtype=object)),
+    "that of another request": exchanged,
 }
 
 
-QUICK = ("truncated", "sparse", "a directory", "a pipe", "a link elsewhere", "another key", "more layers", "NaN")
-
-
-@pytest.mark.parametrize("kind", slow_except(HOSTILE, QUICK))
+@pytest.mark.parametrize("kind", slow_except(HOSTILE, [*HOSTILE][2:8]))
 def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, walks):
     first = usual_of(model, Request())
     [name] = files(folder)
-    walks.clear()
+    (folder.parent / "mine").write_text("mine")
     HOSTILE[kind](folder / name)
+    walks.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_same(first, usual_of(model, Request()))
@@ -391,27 +338,7 @@ def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, wal
     walks.clear()
     check_same(first, usual_of(model, Request()))
     assert bool(walks) == (kind == "a directory")  # which is left alone
-    if kind == "a link elsewhere":
-        assert (folder.parent / "mine").read_text() == "mine"
-
-
-@pytest.mark.slow
-@settings(max_examples=50)
-@given(data=st.data())
-def test_a_damaged_file_never_changes_anything(data, model, tmp_path_factory):
-    place = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTNCLI_CACHE", str(place))
-        first = usual_of(model, Request())
-        [name] = files(place / "usual")
-        content = bytearray((place / "usual" / name).read_bytes())
-        at = data.draw(st.integers(0, len(content) - 1))
-        if data.draw(st.booleans()):
-            del content[at:]
-        else:
-            content[at] ^= data.draw(st.integers(1, 255))
-        (place / "usual" / name).write_bytes(content)
-        check_same(first, usual_of(model, Request()))
+    assert (folder.parent / "mine").read_text() == "mine"
 
 
 @pytest.mark.parametrize("place", ["a file", "read-only", "/dev/null", "/proc", ""])

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from attncli import load_model
 from attncli.analysis.luck import mean_interval, student
-from attncli.effects.change import Unchanged, reference_of, silence
+from attncli.effects.change import Unchanged, head_outputs, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
 from attncli.features.ablate import COVERED, ablate
@@ -81,7 +81,7 @@ def test_the_reference_is_what_heads_give_to_the_projection_in_transformers(tiny
     expected = torch.stack(
         [torch.cat([joined[layer][real[0]], joined[4 + layer][real[1]]]).unflatten(1, (4, -1)) for layer in range(4)]
     )
-    found = reference_of(model, texts)
+    found = head_outputs(model, texts)
     torch.testing.assert_close(found.means, expected.mean(dim=1), atol=1e-5, rtol=0)
     drawn = found.draw(50, 0)
     apart = (drawn[:, :, None] - expected[:, None]).abs().amax(dim=(0, 3, 4))  # [draw, token], of all layers and heads

@@ -1,6 +1,8 @@
 """attncli generate: what is written, what each token was made of, and the same with a change."""
 
 import json
+import re
+import shutil
 from itertools import cycle
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from checkpoints import edit_config, make_checkpoint, make_config, make_network
 from foreign_checkpoints import make_foreign
+from safetensors.torch import load_file, save_file
 from startup import ATTNCLI, run
 
 import attncli as package
@@ -78,14 +81,6 @@ def test_a_record_of_the_whole_is_one_pass_over_the_whole_text(attncli, decoder,
     [expected] = model.attend_tokens([record.tokens])
     np.testing.assert_allclose(record.weights, expected.weights, atol=1e-6)
     assert [answer.start for answer in record.prediction.answers[::5]] == list(range(count - 1, count + 5))
-    over = Usual.of_text(record)
-    strong = {(one.layer, one.head, one.query, one.key) for of_head in edges(record, over) for one in of_head}
-    said = {
-        (edge["layer"], edge["head"], edge["query"], edge["key"])
-        for token in written()["tokens"]
-        for edge in token["edges"]
-    }
-    assert said == {one for one in strong if one[2] >= count - 1 and one[2] < count + 5}
     sinks = [token["sink"] for token in written()["tokens"]]
     np.testing.assert_allclose(sinks, record.weights[:, :, count - 1 : -1, 0].mean(axis=(0, 1)), atol=1e-6)
 
@@ -201,8 +196,6 @@ def test_without_heads_the_text_is_that_of_the_model_without_them(written, decod
 def test_heads_that_do_nothing_change_nothing(attncli, tmp_path):
     """The control: where the heads' output is multiplied with 0, silencing them changes no token."""
     directory = make_checkpoint(tmp_path / "idle", "llama", "ForCausalLM")
-    from safetensors.torch import load_file, save_file
-
     tensors = load_file(directory / "model.safetensors")
     tensors["model.layers.1.self_attn.o_proj.weight"].zero_()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
@@ -229,8 +222,6 @@ def test_sampling_is_the_same_with_the_same_seed(written):
 
 
 def test_it_ends_with_the_end_token(attncli, decoder, written, tmp_path):
-    import shutil
-
     directory = tmp_path / "ends"
     shutil.copytree(decoder, directory)
     ids = [load_model(decoder, "cpu").vocabulary().index(one["token"]) for one in written()["tokens"]]
@@ -282,10 +273,7 @@ def test_a_hostile_template_is_one_line(attncli, tmp_path, template, says):
     directory = chat(make_checkpoint(tmp_path / "chat", "llama", "ForCausalLM"), template)
     result = attncli("generate", "-m", directory, "the cat", "--chat", *FEW)
     assert result.code == 2 and len(result.err.splitlines()) == 1 and "\x1b" not in result.err
-    assert "chat template" in result.err
-    import re
-
-    assert re.search(says, result.err), result.err
+    assert "chat template" in result.err and re.search(says, result.err), result.err
 
 
 @pytest.mark.parametrize(

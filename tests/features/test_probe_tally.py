@@ -17,7 +17,6 @@ from attncli.features.probe.tally import (
     Skipped,
     Tally,
     guesses,
-    shared_edges,
     spanning_trees,
     strongest_words,
     tally,
@@ -50,17 +49,18 @@ def test_punctuation_is_no_node_of_a_tree():
     assert (found.edges, found.chain_edges, found.tree_edges.tolist()) == (1, 1, [[1]])
 
 
-def test_a_sentence_of_punctuation_alone_has_no_tree():
-    sentence = Sentence(["!", "?"], [None, 0], ["root:punct", "punct"], 1)
-    silent = replace(sentence, relations=["punct", "punct"])
-    for one in (sentence, silent):
-        found = tally_of([(np.ones((1, 1, 2, 2), dtype=np.float32), one)], 1, 1)
-        assert (found.word_count, found.edges, found.tree_edges.tolist(), guesses(found, found)) == (2, 0, [[0]], [])
-
-
-def test_a_sentence_of_one_word_has_nothing_to_find():
-    found = tally_of([(np.zeros((1, 1, 1, 1), dtype=np.float32), Sentence(["Yes"], [None], ["root"], 1))], 1, 1)
-    assert (found.sentences, found.word_count, found.edges, guesses(found, found)) == (1, 1, 0, [])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        Sentence(["!", "?"], [None, 0], ["root:punct", "punct"], 1),
+        Sentence(["!", "?"], [None, 0], ["punct", "punct"], 1),
+        Sentence(["Yes"], [None], ["root"], 1),
+    ],
+)
+def test_punctuation_alone_or_one_word_has_nothing_to_find(sentence):
+    count = len(sentence)
+    found = tally_of([(np.ones((1, 1, count, count), dtype=np.float32), sentence)], 1, 1)
+    assert (found.word_count, found.edges, found.tree_edges.tolist(), guesses(found, found)) == (count, 0, [[0]], [])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])
@@ -165,8 +165,3 @@ def test_no_tree_at_all_is_heavier(count, seed, rounded):
     )
     tree = spanning_trees(one)
     assert sum(one[word, tree[word]] for word in range(1, count)) == pytest.approx(heaviest)
-
-
-def test_shared_edges_count_both_ways_round():
-    gold = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
-    assert shared_edges(np.array([[0, 0, 0], [0, 0, 1], [0, 2, 1]]), gold).tolist() == [1, 2, 2]

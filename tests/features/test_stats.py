@@ -1,7 +1,6 @@
 """attncli stats: a corpus in, figures of every head out."""
 
 import csv
-import gzip
 import json
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from attncli.corpus.reducer import Reducer
-from attncli.corpus.statistics import load_statistics
 from attncli.corpus.sums import FIGURES
 
 LINES = ["The cat sat on the mat.", "No.", "The dog, the cat and the mouse did not sit.", "It is too big."] * 3
@@ -70,19 +68,18 @@ def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):
 
 @pytest.mark.slow
 def test_saved_in_every_form_and_shown_again_without_the_corpus(attncli, corpus, tmp_path):
-    names = ["stats.csv", "stats.json", "stats.npz", "atlas.png", "atlas.svg", "atlas.pdf"]
+    names = ["stats.csv", "stats.json", "atlas.png", "atlas.svg", "atlas.pdf"]
     paths = [tmp_path / name for name in names]
     result = attncli("stats", corpus, *(part for path in paths for part in ("-o", path)))
     assert (result.code, result.out.split()) == (0, [str(path) for path in paths])
     assert all(path.stat().st_size for path in paths)
     document = json.loads(attncli("stats", "--json", corpus).out)
     assert json.loads((tmp_path / "stats.json").read_text()) == document
-    assert np.array_equal(load_statistics(tmp_path / "stats.npz").figures.reshape(72, -1), figures(document))
     with (tmp_path / "stats.csv").open(newline="") as file:
         assert [float(row["entropy"]) for row in csv.DictReader(file)] == [
             head["figures"]["entropy"] for head in document["heads"]
         ]
-    shown = attncli("stats", "--from", tmp_path / "stats.npz")
+    shown = attncli("stats", "--from", tmp_path / "stats.json")
     assert (shown.code, shown.out) == (0, attncli("stats", corpus).out)
     assert attncli("stats", "--from", tmp_path / "stats.json", "-o", tmp_path / "again.csv").code == 0
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "stats.csv").read_text()
@@ -128,32 +125,6 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
         assert attncli("stats", corpus) == (130, "", "")
 
 
-def test_many_kinds_of_files(attncli, corpus, tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    with gzip.open(folder / "a.jsonl.gz", "wt") as file:
-        file.write("".join(json.dumps({"text": line}) + "\n" for line in LINES[:4]))
-    parquet.write_table(pyarrow.table({"text": LINES[4:8], "id": [1, 2, 3, 4]}), folder / "b.parquet")
-    (folder / "c.txt").write_text("\n".join(LINES[8:]))
-    (folder / "notes.md").write_text("not read")
-    expected = json.loads(attncli("stats", "--json", corpus).out)
-    result = attncli("stats", "--json", folder)
-    assert np.allclose(figures(json.loads(result.out)), figures(expected), atol=1e-6)
-    assert "left out 1 file of other kinds (.md)" in result.err
-    assert json.loads(attncli("stats", "--json", str(folder / "*.txt")).out)["texts"] == 4
-
-
-def test_a_bad_line_stops_with_its_number_or_is_passed_over(attncli, refused, corpus):
-    corpus.write_bytes(b"good\n\xff\ngood\n")
-    assert "line 2: not UTF-8 at byte 0: --skip-bad" in refused("stats", corpus)
-    result = attncli("stats", "--json", "--skip-bad", corpus)
-    assert (result.code, json.loads(result.out)["texts"]) == (0, 2)
-    assert [line for line in result.err.splitlines() if "line 2" in line]
-
-
 def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "No such file" in refused("stats", tmp_path / "missing.txt")
     assert "no corpus" in refused("stats")
@@ -166,11 +137,6 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "--limit has no effect with --from" in refused("stats", "--from", saved, "--limit", "3")
     corpus.write_text("\n\n")
     assert "no text" in refused("stats", corpus)
-
-
-def test_a_file_in_the_place_of_a_state_is_refused(refused, corpus, tmp_path):
-    (tmp_path / "old.npz").write_bytes(b"what an older version kept")
-    assert "is a file, and sums are kept in a folder" in refused("stats", "--resume", tmp_path / "old.npz", corpus)
 
 
 def test_options_of_corpora_have_an_effect_or_are_refused(refused, corpus, tmp_path):

@@ -7,8 +7,7 @@ from invented import embedding_model
 from attncli import load_model
 from attncli.effects.change import Reweigh, Unchanged, uniform
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust.erasing import erasable
-from attncli.features.trust.weights import OTHER, REORDERED, Permuted, _orders, reordered, shuffled
+from attncli.features.trust.weights import OTHER, Permuted, shuffled
 from attncli.models.block import Tap
 
 TEXT = "the cat sat on it, the big cat"
@@ -91,50 +90,3 @@ def test_two_texts_have_permutations_of_their_own(tmp_path):
         last = Unchanged.of(model, one.tokens, taps=[Watch(Permuted(3 * 5 + draw))]).last
         beside = Unchanged.of(model, other.tokens, taps=[Watch(Permuted(3 * 5 + draw, OTHER))]).last
         assert permuted[0, draw] == pytest.approx(float(question([last, beside])[0]) - question.value, abs=1e-10)
-
-
-@pytest.mark.parametrize(
-    "asking",
-    [
-        Asking(kind="distance"),
-        Asking(kind="distance", mask="causal"),
-        Asking(kind="divergence"),
-        Asking(target="LABEL_0", kind="logit"),
-    ],
-)
-def test_effects_on_reordered_tokens_are_those_of_texts_that_read_so(model, asking):
-    question = make_question(model, TEXT, asking)
-    value = question.value  # is kept, of this text only
-    found = reordered(question, erasable(question), 4, seed=2)
-    assert question.value == value and question.of(question.texts) == value
-    [text] = question.texts
-    for draw, tokens in enumerate(_orders(text.tokens, erasable(question), 4, seed=2)):
-        words = [tokens.text[place] for place in erasable(question)]
-        own = make_question(model, " ".join(words), asking)
-        assert own.texts[0].tokens.ids == tokens.ids
-        rule = Watch(Permuted(2 * 4 + draw, REORDERED))
-        last = Unchanged.of(model, tokens, asking.mask, [rule]).last
-        assert found[draw] == pytest.approx(float(own([last])[0]) - own.value, abs=1e-10)
-
-
-def test_both_texts_of_a_cosine_are_permuted_where_the_first_is_reordered(tmp_path):
-    model = embedding_model(tmp_path)
-    asking = Asking(similar_to="a cat is big")
-    question = make_question(model, TEXT, asking)
-    found = reordered(question, erasable(question), 3, seed=1)
-    for draw, tokens in enumerate(_orders(question.texts[0].tokens, erasable(question), 3, seed=1)):
-        own = make_question(model, " ".join(tokens.text[1:-1]), asking)
-        last = Unchanged.of(model, tokens, taps=[Watch(Permuted(3 + draw, REORDERED))]).last
-        beside = Unchanged.of(model, own.texts[1].tokens, taps=[Watch(Permuted(3 + draw, OTHER))]).last
-        assert found[draw] == pytest.approx(float(own([last, beside])[0]) - own.value, abs=1e-10)
-
-
-def test_another_order_has_the_same_tokens_elsewhere_and_never_reads_the_same(model):
-    tokens = make_question(model, "the the the cat", Asking(kind="distance")).texts[0].tokens
-    drawn = _orders(tokens, [1, 2, 3, 4], 40, seed=0)
-    assert len(drawn) == 40
-    for one in drawn:
-        assert sorted(one.ids) == sorted(tokens.ids) and one.ids != tokens.ids
-        assert (one.text[0], one.text[-1]) == ("[CLS]", "[SEP]") and one.special == tokens.special
-    assert {one.text.index("cat") for one in drawn} == {1, 2, 3}
-    assert _orders(tokens, [1, 2, 3], 40, seed=0) == []

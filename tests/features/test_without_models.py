@@ -37,7 +37,7 @@ LINES = {
     "run": [["run", "--from", "maps.npz"], ["run", "--from", "maps.npz", "-l", "1"],
             ["run", "--from", "maps.npz", "-l", "1", "-H", "2", "--words"], ["run", "--from", "vectors.safetensors"],
             ["run", "--from", "terms.safetensors", "--terms", "-l", "0", "-H", "1"]],
-    "stats": [["stats", "--from", "stats.npz"], ["stats", "--from", "maps.npz"]],
+    "stats": [["stats", "--from", "stats.json"], ["stats", "--from", "maps.npz"]],
     "heatmap": [["heatmap", "--from", "maps.npz", "--style", style, "-l", "1"] for style in ("matrix", "lines")],
     "diff": [["diff", "maps.npz", "others.npz"]],
 }  # fmt: skip
@@ -59,7 +59,7 @@ def place(tiny, tmp_path_factory):
         ["run", "-m", "tiny", "-l", "all", "-o", "maps.npz", TEXT],
         ["run", "-m", "tiny", "-l", "all", "-o", "others.npz", OTHER],
         ["run", "-m", "tiny", "-l", "all", "--vectors", "all", "-o", "vectors.safetensors", TEXT],
-        ["stats", "-m", "tiny", "-o", "stats.npz", "lines.txt"],
+        ["stats", "-m", "tiny", "-o", "stats.json", "lines.txt"],
     ):
         assert in_process(line, folder).code == 0, line
     load_model(str(tiny("mpnet")), "cpu").attend(TEXT, vectors="all").save(folder / "terms.safetensors")

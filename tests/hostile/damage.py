@@ -17,7 +17,7 @@ from hostile.place import KEPT, KEPT_BY, Place, words
 
 RECORD = ("run --from {} --json", "run --from {} -l 0 -H 1", "stats --from {} --json", "flow --from {} --json",
     "find cat sat --from {} --json", "run --from {} -o a.npz", "view --from {} -o a.html")  # fmt: skip
-STATISTICS = ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.npz")
+STATISTICS = ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.csv")
 VECTORS = ("explain --from {} --json", "explain --from {}", "run --from {} --json")
 TEXTS = ("stats -m tiny --json {}", "stats -m tiny --skip-bad --json {}")
 OBJECTS = tuple(line.replace("tiny", "tiny --jsonl text") for line in TEXTS)
@@ -25,7 +25,7 @@ OBJECTS = tuple(line.replace("tiny", "tiny --jsonl text") for line in TEXTS)
 READ_BY = {
     **dict.fromkeys(("maps.npz", "maps.safetensors", "maps.json", "foreign.npz", "norms.npz"), RECORD),
     **dict.fromkeys(("vectors.safetensors", "vectors.npz"), VECTORS),
-    **dict.fromkeys(("stats.json", "stats.npz"), STATISTICS),
+    "stats.json": STATISTICS,
     **dict.fromkeys(("texts.parquet", "texts.arrow", "lines.txt.gz", "lines.txt.zst"), TEXTS),
     **dict.fromkeys(("texts.jsonl", "texts.jsonl.gz"), OBJECTS),
     "texts.safetensors": ("run --from {} --json", "stats --from {} --json", "view --from {} -o a.html"),

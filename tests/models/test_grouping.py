@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import PECULIAR
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from measuring import peak_added
 
@@ -43,6 +43,7 @@ def same(made, full):
     assert np.array_equal(made.masks, full.masks)
 
 
+LONG = "the cat sat on the big cat, and it sat on the unbelievable cats"
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=25).map(" ".join)
 GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-1", "1,-1", "-1"]), st.booleans(), st.booleans())
 
@@ -62,6 +63,7 @@ GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-1", "1,-1", "-1"]), st
     most=st.integers(2, 7),
     block=st.sampled_from([1, 70, 500, 2**22]),
 )
+@example(texts=[LONG], grouping_=Grouping(stretches=True), request_=Request(), pad_to=None, most=3, block=70)
 def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, request_, pad_to, most, block):
     """Compare several texts in one batch, in blocks of any size, with windows and without."""
     tokens = [model.tokenizer.encode(text, None, pad_to) for text in texts]
@@ -69,13 +71,11 @@ def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, req
         patched.setattr(grouping, "LONG", 8)
         patched.setattr(grouping, "MOST", most)
         patched.setattr(blocks, "BLOCK", block)
+        patched.setattr(blocks.GroupedMaps, "most_weights", block)
         made = list(model.attend_tokens(tokens, replace(request_, grouping=grouping_)))
         full = [grouped(one, grouping_) for one in model.attend_tokens(tokens, request_)]
     for one, other in zip(made, full, strict=True):
         same(one, other)
-
-
-LONG = "the cat sat on the big cat, and it sat on the unbelievable cats"
 
 
 @pytest.mark.parametrize("grouping_", [Grouping(stretches=True), Grouping("2-11", words=True), Grouping("1,4-9")])

@@ -28,6 +28,8 @@ ROWS = [
     pytest.param(one, id=f"{one.library}: {one.name}", marks=[] if one.library in QUICK else pytest.mark.slow)
     for one in networks.ROWS
 ]
+# Taps are refused: padding that sees everything, a key that is no token, values or keys as the first operand.
+REFUSED = {"deberta-v2", "gpt_oss", "after lucidrains", "after CompVis' autoencoder"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -111,7 +113,7 @@ class Scaled(Tap):
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_a_changed_block_has_gradients(row: Row) -> None:
-    """Compare the gradient of a factor in all blocks with a difference. Attention by hand can't be changed: refused."""
+    """Compare the gradient of a factor in all blocks with a difference."""
     case = case_of(row, torch.float64)
     case.network.train()  # torch's kernels for whole modules give 0 for padding, what stands in their place does not
 
@@ -124,9 +126,9 @@ def test_a_changed_block_has_gradients(row: Row) -> None:
         found = [one.flatten() for one in tensors(case.call()) if one.is_floating_point()]
         return sum((one * torch.arange(len(one)).cos()).mean() for one in found)
 
-    with torch.no_grad(), attncli.capture(case.network) as seen:
+    with torch.no_grad():
         bare = some_number()
-    if any(call.allowed is None for call in seen.calls):
+    if row.name in REFUSED:
         with pytest.raises(RequestError, match="written by hand"):
             loss(1.0)
         return

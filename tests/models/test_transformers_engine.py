@@ -275,12 +275,7 @@ def test_what_transformers_can_not_load_is_one_line(tmp_path):
             r"describes a network of [\d,]+ numbers, but its weights have [\d,]+ bytes",
         ),
         ("opt", {"num_labels": 10**9}, "num_labels is 1000000000, more than 1,000,000"),
-        ("opt", {"ffn_dim": 10**8}, r"fc1.weight has the shape \[48, 32\], but config.json requires \[100000000, 32\]"),
-        (
-            "opt",
-            {"vocab_size": 10**15},
-            r"has the shape \[\d+, 32\], but config.json requires \[1000000000000000, 32\]",
-        ),
+        ("opt", {"vocab_size": 10**15}, r"describes a network of [\d,]+ numbers, but its weights have [\d,]+ bytes"),
         ("bart", {"encoder_layers": 1_000_000}, "encoder_layers is 1000000, more than 1,000"),
         ("bart", {"is_encoder_decoder": False}, "is_encoder_decoder is false, but bart has an encoder and a decoder"),
         ("t5", {"num_decoder_layers": 10**6}, "num_decoder_layers is 1000000, more than 1,000"),

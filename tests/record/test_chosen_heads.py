@@ -93,8 +93,7 @@ def test_one_head_is_named_with_its_layer():
             choose_head("all", heads, LAYERS, HEADS)
 
 
-@pytest.mark.parametrize("engine", ["instant", "minilm"])
-@pytest.mark.parametrize("heads", ["3.1,1.8,4.7", ["3.1", "1.8", "4.7"], CHOSEN])
+@pytest.mark.parametrize(("engine", "heads"), [("instant", "3.1,1.8,4.7"), ("minilm", CHOSEN)])
 def test_the_chosen_heads_have_the_maps_of_a_whole_run(engine, heads, request, whole):
     record = request.getfixturevalue(engine).attend(TEXT, heads=heads)
     assert record.each_head == CHOSEN
@@ -142,9 +141,7 @@ def test_tables_have_the_chosen_heads_in_their_order(chosen, tmp_path):
     assert [(one["layer"], one["head"]) for one in chosen.document()["attention"]] == CHOSEN
 
 
-@pytest.mark.parametrize(
-    "pairs", [[], [[3, 1]], [[3, 1], [3, 1]], [[3, 1], [1, 8], [4, 9]], [[3, 1], [1, 8], [4, 7, 0]], "3.1", [[3, 1.0]]]
-)
+@pytest.mark.parametrize("pairs", [[[3, 1]], [[3, 1], [1, 8], [4, 7], [4, 7]], [[3, 1], [1, 8], [4, 9]]])
 def test_a_file_whose_pairs_do_not_fit_is_refused(chosen, pairs, tmp_path):
     chosen.save(tmp_path / "some.npz")
     with np.load(tmp_path / "some.npz") as file:

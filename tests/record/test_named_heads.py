@@ -1,6 +1,5 @@
 """The words for the heads whose queries and keys are kept."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,19 +42,6 @@ def test_all_means_all_that_are_kept(kept, data):
     assert selected("all", *kept) == selected(" ALL ", *kept) == selected("all.all", *kept) == every
     assert selected(f"{layer}.all", *kept) == [(layer, other) for other in heads]
     assert selected(f"all.{head}", *kept) == [(one, head) for one in layers]
-
-
-@given(kept(), st.data())
-def test_pairs_are_what_they_say_each_once_in_their_order(kept, data):
-    layers, heads = kept
-    pairs = data.draw(st.lists(st.tuples(st.sampled_from(layers), st.sampled_from(heads)), min_size=1))
-    from_the_end = [(layer - LAYERS, head - HEADS) for layer, head in pairs]
-    expected = list(dict.fromkeys(pairs))
-    for form in (pairs, from_the_end, tuple(pairs), np.array(pairs), [list(pair) for pair in pairs]):
-        assert selected(form, *kept) == expected
-    assert selected(",".join(f"{layer}.{head}" for layer, head in pairs), *kept) == expected
-    assert selected([f"{layer}.{head}" for layer, head in pairs], *kept) == expected
-    assert all(type(number) is int for pair in selected(np.array(pairs), *kept) for number in pair)
 
 
 @given(kept(), st.integers(0, LAYERS - 1), st.integers(0, HEADS - 1))

@@ -293,12 +293,10 @@ def test_other_segments_are_refused(segments):
         selected_places(PAIR, segments=segments)
 
 
-def test_a_text_without_a_second_segment_is_refused():
+def test_a_text_without_a_second_segment_or_of_special_tokens_alone_is_refused():
     with pytest.raises(RequestError, match="no second segment; give one with --pair"):
         selected_places(tokens_of(5), segments="AB")
 
-
-def test_a_text_of_special_tokens_alone_is_refused():
     with pytest.raises(RequestError, match="nothing to draw"):
         selected_places(tokens_of(2), special=False)
 

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
-from attncli.features.compare.agreement import vector_difference
 from attncli.features.compare.beside import NothingToCompare, Peers, cut, real_tokens
 from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
@@ -275,13 +274,6 @@ class EagerPeers(Peers):
         with torch.inference_mode(), self.reference.outputs_kept(self.reference.names) as outputs:
             self.answering.last_hidden([tokens], mask)
         return [outputs[place] for place in self.places(self.layers)]
-
-    def last_difference(self, tokens: Tokens, mask: str) -> float:
-        """Return the difference of the last vectors. A decoder's show [PAD] of what it reads."""
-        rows = self.rows(tokens.spoken)
-        with torch.inference_mode():
-            [ours] = self.answering.last_hidden([tokens], mask)
-        return vector_difference(ours[rows], self.theirs(tokens, mask).last[rows])
 
     def norms(self, tokens: Tokens) -> Tensor:
         self.check_projections()

@@ -93,8 +93,10 @@ def under_mask(peers: Peers, mask: str) -> Iterator[float]:
         yield peers.weight_difference(one, text, mask)
         theirs = peers.their_vectors(peers.theirs(text, mask))
         yield from peers.vector_differences(peers.our_vectors(text, mask), theirs, text)
-        if isinstance(peers, EagerPeers):
-            yield peers.last_difference(text, mask)
+        if isinstance(peers, EagerPeers):  # a decoder's last vectors show [PAD] of what it reads
+            with torch.inference_mode():
+                last = peers.answering.last_hidden([text], mask)
+            yield from peers.vector_differences(last, [peers.theirs(text, mask).last], text.spoken)
         rows = peers.mask_rows(text)
         hidden = peers.hidden(text, mask)[:, rows]
         masks = as_record(peers.model, one, Request(peers.layers, mask=mask)).masks[:, rows]

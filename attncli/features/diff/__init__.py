@@ -21,7 +21,7 @@ from attncli.base.printable import printable, quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
-from attncli.features.inputs import ModelFeature, Saved, Texts, check_one, chosen_layers, notify, read_inputs
+from attncli.features.inputs import ModelFeature, SavedRecords, Texts, chosen_layers, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -107,9 +107,8 @@ class Diff(ModelFeature, _Sides):
     top: Annotated[int, option(OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells.")] = 10
 
     def report(self, progress: Progress = silent) -> Report:
-        suffix = "" if self.path is None else self.path.suffix.lower()
-        if suffix in ALL_CELLS and not self.for_program:
-            self.refuse(f"on {suffix}, which has {ALL_CELLS[suffix]}", "top")
+        if self.suffix in ALL_CELLS and not self.for_program:
+            self.refuse(f"on {self.suffix}, which has {ALL_CELLS[self.suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()
         if self.words:
             from attncli.record.grouping import merge_words
@@ -127,7 +126,7 @@ class Diff(ModelFeature, _Sides):
             raise RequestError("saved records are compared two by two: give two files")
         self.refuse_use("record", "on saved records, which are compared as they are")
         one, other = (
-            Saved(Path(path), self.layer, self.head).single_record(f"{path}: save the one to compare by itself")
+            SavedRecords(Path(path), self.layer, self.head).single_record(f"{path}: save the one to compare by itself")
             for path in (first, second)
         )
         return one, other
@@ -140,9 +139,8 @@ class Diff(ModelFeature, _Sides):
         for both, single in (("models", "model"), ("masks", "mask"), ("measures", "measure")):
             if getattr(self, both) is not None:
                 self.refuse(f"with --{both}, which names both", single)
-        inputs = read_inputs(self.first, self.pair, None)
-        check_one(len(inputs), "give the one to compare as A")
-        texts = inputs[0], inputs[0] if self.second is None else Input(self.second, self.pair)
+        [first] = read_inputs(self.first, self.pair, None)
+        texts = first, first if self.second is None else Input(self.second, self.pair)
         models = _two_names("models", self.models) or (self.model, self.model)
         masks = _two_names("masks", self.masks) or (self.mask, self.mask)
         measures = _two_names("measures", self.measures) or (self.measure, self.measure)

@@ -27,8 +27,7 @@ from attncli.corpus.treebank import TreebankFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
-from attncli.features.inputs import STDIN, open_part
-from attncli.features.options import TEXT, argument, option
+from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.features.probe.tally import FEWEST_WORDS, Probed
 from attncli.models.opening import Opening
 from attncli.record.display import model_shown
@@ -82,7 +81,6 @@ class Probe(CorpusFeature):
     seed: corpora.Seed = 0
     skip_bad: corpora.SkipBad = False
     engine: options.Engine = "auto"
-    which: options.OwnWhich = None
     workers: corpora.Workers = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
@@ -96,12 +94,12 @@ class Probe(CorpusFeature):
             raise RequestError("both FILES and --test are stdin: give one of them as a file")
         reading = TreebankFormat(limit=self.limit, sample=self.sample, seed=self.seed, skip_bad=self.skip_bad)
         where = self.where()
-        opened = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
+        opened = Opening(self.model, self.device, self.dtype, self.engine).open()
         from attncli.features.probe.counting import probe_treebank
 
         test = None if self.test is None else [self.test]
         with corpora.show_counts(progress, "sentences", "words") as show:
-            return _report(probe_treebank(opened, self.files, test, reading, self.which, where, show))
+            return _report(probe_treebank(opened, self.files, test, reading, where, show))
 
 
 probe = as_function(Probe)

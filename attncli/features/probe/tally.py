@@ -217,7 +217,8 @@ def tree_edges(maps: Floats, sentence: Sentence) -> tuple[Bools, Ints]:
         return gold, np.zeros((maps.shape[0], maps.shape[1] + 1), dtype=np.int64)
     both = maps[..., kept[:, None], kept]
     both = both + both.swapaxes(-1, -2)
-    return gold, shared_edges(spanning_trees(np.concatenate([both, both.mean(axis=1, keepdims=True)], axis=1)), gold)
+    trees = spanning_trees(np.concatenate([both, both.mean(axis=1, keepdims=True)], axis=1))
+    return gold, gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
 
 
 def spanning_trees(maps: Floats) -> Ints:
@@ -238,11 +239,6 @@ def spanning_trees(maps: Floats) -> Ints:
         nearest = np.where(nearer, flat[trees, new], nearest)
         joined = np.where(nearer, new[:, None], joined)
     return joined.reshape(maps.shape[:-1])
-
-
-def shared_edges(trees: Ints, gold: Bools) -> Ints:
-    """Count the edges of each of the `[..., word]` trees that are in `gold`, bool `[word, word]`."""
-    return gold[np.arange(1, len(gold)), trees[..., 1:]].sum(axis=-1)
 
 
 # --- the best heads, and whether they are luck ----------------------------------------------------------
@@ -304,6 +300,11 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
     by_offset = measured.offsets[relation][offset] if count else 0
     by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
     chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))
+    verdict: Verdict = "unclear" if found > by_offset else "offset"
+    if of * sign_test(count - by_offset, 0) > LEVEL:  # though the head had found all words
+        verdict = "too few"
+    elif chance <= LEVEL:
+        verdict = "head"
     return Guess(
         relation=relation,
         layer=layer,
@@ -315,17 +316,8 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
         count=count,
         interval=wilson(found, count, LEVEL / of) if count else None,
         chance=chance,
-        verdict=_verdict(found, by_offset, chance, of * sign_test(count - by_offset, 0)),
+        verdict=verdict,
     )
-
-
-def _verdict(found: int, by_offset: int, chance: float, least_chance: float) -> Verdict:
-    """Return which of the two is better; least_chance: `chance` if the head had found all words."""
-    if least_chance > LEVEL:
-        return "too few"
-    if chance <= LEVEL:
-        return "head"
-    return "unclear" if found > by_offset else "offset"
 
 
 def layer_trees(chosen: Tally, measured: Tally) -> list[dict[str, Any]]:

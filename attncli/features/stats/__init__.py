@@ -7,25 +7,15 @@ in shards (`attncli.corpus`), which may be counted elsewhere and are kept if a f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.files import PICTURES
+from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import Progress, silent
-from attncli.corpus.statistics import (
-    CLEARLY,
-    LOADED,
-    SUFFIXES,
-    Statistics,
-    document,
-    load_statistics,
-    record_statistics,
-    save_statistics,
-)
+from attncli.corpus.statistics import CLEARLY, LOADED, Statistics, load_statistics, record_statistics
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
@@ -62,8 +52,8 @@ class Stats(CorpusFeature):
 
     The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
     the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
-    (theirs: . and ,), the same word elsewhere (same_word). A table has the clearest head of each pattern. Ctrl-C
-    shows the figures so far.
+    (theirs: . and ,), the same word elsewhere (same_word; over tokens that see it there). A table has the clearest
+    head of each pattern. Ctrl-C shows the figures so far.
 
     \b
     Examples:
@@ -73,7 +63,7 @@ class Stats(CorpusFeature):
     """
 
     group = "Corpora and comparisons"
-    saves = (*SUFFIXES, *PICTURES)
+    saves = (*DOCUMENTS, *PICTURES)
     saved_as = "what is counted"
     several: ClassVar[bool] = True
 
@@ -135,7 +125,7 @@ class Stats(CorpusFeature):
     def report(self, progress: Progress = silent) -> Report:
         suffixes = {path.suffix.lower() for path in self.paths}
         if (self.for_person or suffixes == {".csv"}) and self.state is None:
-            self.refuse("without --json, or -o with .json, .npz or a picture, which show them", "distances")
+            self.refuse("without --json, or -o with .json or a picture, which show them", "distances")
         if not self.for_person and suffixes.isdisjoint(PICTURES):
             self.refuse("without a table or an atlas to colour", "by")
         if self.jsonl is not None:
@@ -201,8 +191,8 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     return Report(
         [model_name(statistics.model.full_name), *statistics.parts],
         [Heads(statistics, by), _clearest_table(statistics), Sentence(LEGEND)],
-        lambda: document(statistics),
-        files={suffix: partial(save_statistics, statistics) for suffix in SUFFIXES},
+        statistics.document,
+        lambda _: statistics.rows(),
         partial=statistics.partial and not loaded,
         next=NextCommand("run", next),
     )
@@ -212,7 +202,7 @@ def _clearest_table(statistics: Statistics) -> Table:
     """Return, for each pattern, the head that does it most clearly, and how many heads have it as their label."""
     rows = []
     for pattern in PATTERNS:
-        one, top = statistics.clearest(pattern), statistics.most(pattern)
+        one, top = statistics.clearest(pattern), max(statistics.heads, key=lambda head: head.figures[pattern])
         uniform = statistics.uniform((one or top).layer, pattern)
         share = (one or top).figures[pattern]
         rows.append(
@@ -225,10 +215,10 @@ def _clearest_table(statistics: Statistics) -> Table:
                 str(len(statistics.labelled(pattern))),
             ]
         )
-    broad = statistics.broadest()
+    labelled = statistics.labelled(BROAD)
+    broad = max(labelled, key=lambda head: head.figures["entropy"], default=None)
     head, entropy = (NONE, "") if broad is None else (broad.name, f"{broad.figures['entropy']:.2f}")
-    count = str(len(statistics.labelled(BROAD)))
-    rows.append([f"broad (all < {BROAD_BELOW:g})", head, "", "", "", entropy, count])
+    rows.append([f"broad (all < {BROAD_BELOW:g})", head, "", "", "", entropy, str(len(labelled))])
     columns = [
         Column("pattern", "name"),
         Column("clearest head"),
@@ -304,7 +294,8 @@ entropy_limit | float or [float] | nats | entropy of uniform attention; by layer
 heads | [head]
 heads.label | str | | the pattern with the largest share, or broad
 heads.strength | float | share of the weight | share of that pattern
-heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`
+heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`; `same_word` over those
+    whose word occurs elsewhere
 heads.spread | {float} | the figure's own | standard deviation of the means per text
 alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
     `--by`; null in statistics of an older version

@@ -6,7 +6,7 @@ They are erased, and rankings are scored by the change of the output, compared w
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from attncli.analysis.luck import LEVEL, fewest_draws, is_at_most, sign_test
+from attncli.analysis.luck import LEVEL
 from attncli.base.arrays import Brief, Doubles, Floats, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from attncli.effects.asking import AskingFields
     from attncli.effects.question import Question
-    from attncli.features.trust.erasing import Erasing
     from attncli.models.engine import Engine
 
 
@@ -63,13 +62,11 @@ class Trust(AskingFeature):
     file: options.File = None
     whole: options.Whole = False
     permutations: Annotated[
-        int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights, and of the tokens.")
+        int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights.")
     ] = 100
     rankings: Annotated[
         int,
-        option(
-            MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control. An open verdict draws more."
-        ),
+        option(MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control."),
     ] = 200
     seed: Annotated[int, option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")] = 0
     which: options.OwnWhich = None
@@ -98,60 +95,32 @@ class Trust(AskingFeature):
 HARDLY = 0.01  # share of the change from erasing tokens; other weights that change less hardly matter
 NOTHING = 1e-6  # change of a number that rounding explains
 MEASURES = ("comprehensiveness", "sufficiency")
-SURE = 0.01  # how often luck may tell a difference between a text and its tokens in random order
-SLACK = 1e-9  # a share that equals the level is rounded to either side of it
 
 
 @dataclass(frozen=True, repr=False)
 class Shuffles(Brief):
     """Effects of other weights: in all heads of all layers together, then in all heads of each layer.
 
-    layers: their numbers. permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`. reordered: the control,
-    `[permutation]`, with weights permuted in all layers and the tokens in another order each time; `[0]` where there is
-    no other order.
+    layers: their numbers. permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
     """
 
     layers: Sequence[int]
     permuted: Doubles
     uniform: Doubles
-    reordered: Doubles
 
     @property
     def medians(self) -> Doubles:
         """The median size of the effects of permuted weights, `[1 + layer]`."""
         return np.median(np.abs(self.permuted), axis=1)
 
-    @property
-    def larger(self) -> tuple[int, int]:
-        """The numbers of draws in which permuting changes the text more, and less, than its reordered tokens."""
-        apart = np.abs(self.permuted[0]) - np.abs(self.reordered) if len(self.reordered) else np.zeros(0)
-        return int(np.count_nonzero(apart > NOTHING)), int(np.count_nonzero(apart < -NOTHING))
-
-    @property
-    def matters_more(self) -> bool | None:
-        """True if permuting changes the text more than its reordered tokens, False if less; None if neither is sure.
-
-        By the sign test over the draws, two-sided at 1%: another seed seldom says otherwise where nothing differs.
-        """
-        more, less = self.larger
-        return more > less if 2 * sign_test(max(more, less), min(more, less)) <= SURE else None
-
-    def control(self) -> dict[str, Any] | None:
-        """Return the entry of a document for reordered tokens."""
-        if not len(self.reordered):
-            return None
-        sizes = np.abs(self.reordered)
-        more, less = self.larger
-        return {"permuted": float(np.median(sizes)), "interval": _middle(sizes), "more": more, "less": less}
-
     def document(self) -> list[dict[str, Any]]:
         """Return the entries of a document for all layers, and for each."""
-        entries = []
-        rows = zip([None, *self.layers], self.medians, self.permuted, self.uniform, strict=True)
-        for layer, median, effects, uniform in rows:
-            entry = {"permuted": float(median), "interval": _middle(np.abs(effects)), "uniform": float(uniform)}
-            entries.append({"layer": layer, **entry})
-        return entries
+        ends = np.quantile(np.abs(self.permuted), [LEVEL / 2, 1 - LEVEL / 2], axis=1).T
+        rows = zip([None, *self.layers], self.medians, ends, self.uniform, strict=True)
+        return [
+            {"layer": layer, "permuted": float(median), "interval": interval.tolist(), "uniform": float(uniform)}
+            for layer, median, interval, uniform in rows
+        ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,7 +146,6 @@ class TrustResult:
     that were ranked and erased, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
     were erased together.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
-    taus: Kendall's tau of each ranking with the change from erasing one token, by way, and with "gradient".
     sinks: heads have sinks, so that rows of maps were divided by their sums.
     """
 
@@ -190,18 +158,12 @@ class TrustResult:
     sizes: Sequence[int]
     shuffles: Shuffles
     importances: Mapping[str, Doubles]
-    taus: Mapping[str, Doubles]
     erased: Sequence[Erased]
     sinks: bool = False
 
     def __repr__(self) -> str:
         rankings = f"{len(self.importances)} rankings of {len(self.erasable)} tokens"
         return titled(self, self.model.full_name, rankings, str(self.answer))
-
-    @property
-    def methods(self) -> list[str]:
-        """The names of the methods."""
-        return list(self.importances)
 
     @property
     def gaps(self) -> Doubles:
@@ -212,23 +174,23 @@ class TrustResult:
         return np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
 
     @property
+    def random(self) -> int:
+        """The number of random rankings."""
+        return len(self.gaps) - len(self.importances)
+
+    @property
+    def hits(self) -> Doubles:
+        """The number of random rankings with as large a gap, up to rounding, `[method]`."""
+        count, gaps = len(self.importances), self.gaps
+        return (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
+
+    @property
     def as_good(self) -> Doubles:
         """The share of random rankings whose gap is as large, `[method]`: (1 + hits) / (1 + all).
 
         For a ranking that is random itself it is at most p with a probability of at most p.
         """
         return (1 + self.hits) / (1 + self.random)
-
-    @property
-    def random(self) -> int:
-        """The number of random rankings."""
-        return len(self.gaps) - len(self.methods)
-
-    @property
-    def hits(self) -> Doubles:
-        """The number of random rankings with as large a gap, up to rounding, `[method]`."""
-        count, gaps = len(self.methods), self.gaps
-        return (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
 
     @property
     def rounding(self) -> float:
@@ -238,27 +200,12 @@ class TrustResult:
     @property
     def level(self) -> float:
         """The share below which a ranking beats random ones: 5% over all rankings of the table (Bonferroni)."""
-        return LEVEL / len(self.methods)
-
-    @property
-    def beats(self) -> list[bool | None]:
-        """True for each method that beats random rankings; None where the drawn ones leave it open."""
-        return [is_at_most(self.level, int(hits), self.random) for hits in self.hits]
+        return LEVEL / len(self.importances)
 
     @property
     def better(self) -> list[str]:
         """The methods that beat random rankings."""
-        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats]
-
-    @property
-    def open(self) -> list[str]:
-        """The methods for which the drawn rankings leave it open."""
-        return [name for name, beats in zip(self.methods, self.beats, strict=True) if beats is None]
-
-    @property
-    def tellable(self) -> bool:
-        """True if the best ranking could beat random ones: few tokens have few orders, and the best is one of them."""
-        return 1 / self.chains < self.level * (1 - SLACK)
+        return [name for name, share in zip(self.importances, self.as_good, strict=True) if share <= self.level]
 
     @property
     def chains(self) -> int:
@@ -292,12 +239,11 @@ class TrustResult:
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
-        count = len(self.methods)
         rankings = [
             {
                 "by": name,
                 "as_good": float(self.as_good[place]),
-                "beats": self.beats[place],
+                "beats": name in self.better,
                 **self.scores(place),
                 "importance": importance.tolist(),
             }
@@ -308,7 +254,7 @@ class TrustResult:
             "mean": np.mean,
             "high": partial(np.quantile, q=1 - LEVEL / 2),
         }
-        random = {name: self.scores(slice(count, None), summary) for name, summary in ends.items()}
+        drawn = slice(len(self.importances), None)
         return {
             "model": self.model.document(),
             "output": self.answer.document(),
@@ -319,35 +265,23 @@ class TrustResult:
             "sizes": list(self.sizes),
             "permutations": self.shuffles.permuted.shape[1],
             "weights": self.shuffles.document(),
-            "reordered": self.shuffles.control(),
             "words": self.word_entries(),
             "alone": {one.way: one.alone.tolist() for one in self.erased},
             "rankings": rankings,
-            "random": {"rankings": self.random, **random},
+            "random": {
+                "rankings": self.random,
+                **{name: self.scores(drawn, summary) for name, summary in ends.items()},
+            },
             "level": self.level,
             "verdict": verdict(self),
         }
 
     def scores(self, which: int | slice, summary: Callable[[Doubles], Any] = float) -> dict[str, Any]:
-        """Return the scores of one ranking, or a summary of several; without scores that are not finite."""
-
-        def finite(scores: Mapping[str, Doubles]) -> dict[str, float]:
-            chosen = {name: np.asarray(found[which]) for name, found in scores.items()}
-            return {name: float(summary(found)) for name, found in chosen.items() if np.isfinite(found).all()}
-
-        return {
-            **finite({"gap": self.gaps}),
-            "tau": finite(self.taus),
-            **{one.way: finite(one.aopc) for one in self.erased},
-        }
-
-
-def _middle(values: Doubles) -> list[float]:
-    """Return the ends of the middle 95 % of some numbers."""
-    return [float(end) for end in np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])]
-
-
-# --- the verdict ----------------------------------------------------------------------------------------
+        """Return the scores of one ranking, or a summary of several."""
+        scores: dict[str, Any] = {"gap": float(summary(self.gaps[which]))}
+        for one in self.erased:
+            scores[one.way] = {name: float(summary(found[which])) for name, found in one.aopc.items()}
+        return scores
 
 
 def verdict(found: TrustResult) -> str:
@@ -356,56 +290,29 @@ def verdict(found: TrustResult) -> str:
     by_weights = float(max(permuted.max(), uniform.max()))  # in all layers or one
     if max(found.most_erased, by_weights) <= found.rounding:
         return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
-    begin = (
-        f"Permuting all weights changes this {kind} by {_size(permuted[0])} (median), and uniform weights by "
-        f"{_size(uniform[0])}. Erasing tokens changes it by up to {_size(found.most_erased)}."
+    sizes = (
+        "0" if change < NOTHING else three_digits(change) for change in (permuted[0], uniform[0], found.most_erased)
     )
-    if by_weights <= HARDLY * found.most_erased:
-        return f"{begin} Attention's weights hardly matter to this output. {_describe_rankings(found)}"
-    return f"{begin} {_compare_with_reordered(found)} {_describe_rankings(found)}"
-
-
-def _compare_with_reordered(found: TrustResult) -> str:
-    """Compare the change from permuted weights with that in the same tokens in random order."""
-    control = found.shuffles.control()
-    if control is None:
-        return "All tokens are equal, so there is no control with reordered tokens."
-    more, draws = control["more"], len(found.shuffles.reordered)
-    begin = (
-        f"With the tokens in random order, permuting all weights changes it by {_size(control['permuted'])}. "
-        f"The change of the text itself is larger in {more} of {draws} draws, and smaller in {control['less']}."
-    )
-    if 2 * sign_test(more + control["less"], 0) > SURE:
-        return f"{begin} These draws are too few to show that the weights matter more here: give more --permutations."
-    if found.shuffles.matters_more is None:
-        return f"{begin} So the draws do not show that the weights matter more here."
-    how = "more" if found.shuffles.matters_more else "less"
-    return f"{begin} Attention's weights matter {how} to this text than to its tokens in random order."
-
-
-def _describe_rankings(found: TrustResult) -> str:
-    """Say which methods beat random rankings, and which are open."""
-    if not found.tellable:
-        return f"{len(found.erasable)} tokens are too few to tell a ranking from a random one."
-    shares = dict(zip(found.methods, found.as_good, strict=True))
-    better, still_open = found.better, found.open
-    rest = [name for name in shares if name not in (*better, *still_open)]
-    named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
     sentences = [
-        f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
+        "Permuting all weights changes this {} by {} (median), and uniform weights by {}. Erasing tokens changes it by "
+        "up to {}.".format(kind, *sizes)
     ]
+    if by_weights <= HARDLY * found.most_erased:
+        sentences.append("Attention's weights hardly matter to this output.")
+    shares, better = dict(zip(found.importances, found.as_good, strict=True)), found.better
+    if found.chains <= round(1 / found.level):  # then the best order is among the random ones too often
+        sentences.append(f"{len(found.erasable)} tokens are too few to tell a ranking from a random one.")
+        return " ".join(sentences)
+    sentences.append(
+        f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
+    )
+    named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
+    rest = [name for name in shares if name not in better]
     if better:
         sentences.append(f"Rankings by {_join_names([named[name] for name in better])} do.")
-    if still_open:
-        sentences.append(
-            f"{found.random} random rankings leave it open for {_join_names([named[name] for name in still_open])}. "
-            "More --rankings may settle it."
-        )
-    if rest and len(sentences) > 1:
-        sentences.append(f"Rankings by {_join_names(rest)} do not.")
-    if len(sentences) == 1:
-        lowest = min(shares, key=shares.__getitem__)
-        sentences.append(f"None does. The best is {named[lowest]}.")
+        sentences += [f"Rankings by {_join_names(rest)} do not."] if rest else []
+    else:
+        sentences.append(f"None does. The best is {named[min(shares, key=shares.__getitem__)]}.")
     return " ".join(sentences)
 
 
@@ -418,11 +325,6 @@ def _join_names(names: Sequence[str]) -> str:
     """ "a, b and c" """
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _size(change: float) -> str:
-    """Write the size of a change; "0" if rounding explains it."""
-    return "0" if abs(change) < NOTHING else three_digits(change)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -447,71 +349,59 @@ def trust(
     Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
     texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    permutations: of the weights, and of the tokens; rankings: random ones, of which more are drawn where they leave a
-    verdict open; seed: of all draws. progress: advances with every layer with other weights, and every way of erasing.
+    permutations: of the weights; rankings: random ones; seed: of all draws. progress: advances with every layer with
+    other weights, and every way of erasing.
 
     Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
     """
     from attncli.effects.question import make_question
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import draw_rankings, find_read_places, importances
-    from attncli.features.trust.weights import reordered, shuffled
+    from attncli.features.trust.weights import shuffled
     from attncli.models.engine import check_model, require_tapped
 
     asking = merge_asking(asking, fields)
     check_model(model)
     model = require_tapped(model, model.to_itself(asking.which))
     question = likeliest(make_question(model, text, asking), asking)
+    tokens = question.texts[0].tokens
     erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
     places = erasings[0].erasable
-    words = erase.words(question.texts[0].tokens, places)
     if len(places) < LEAST_TOKENS:
         raise RequestError(
             f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
         )
-    counts = erase.sizes(len(places))
+    words = erase.words(tokens, places)
     found = {name: values[places] for name, values in importances(question).items()}
-    most = max(rankings, fewest_draws(LEVEL / len(found)))
-    random = draw_rankings(len(places), most, seed)
+    ranked = [*found.values(), *draw_rankings(len(places), rankings, seed)]
+    orders = list(map(erase.order, ranked))
     layers = model.select_layers("all")
-    with progress(3 + len(layers) + len(erasings), "steps") as advance:
-        shuffles = Shuffles(
-            layers,
-            *shuffled(question, permutations, seed, advance),
-            reordered(question, places, permutations, seed),
-        )
-        advance()
-        ranked = [*found.values(), *random[:rankings]]
+    with progress(1 + len(layers) + len(erasings), "steps") as advance:
+        shuffles = Shuffles(layers, *shuffled(question, permutations, seed, advance))
         erased = []
         for one in erasings:
-            found_alone, found_words = erase.leave_one_out(one), erase.leave_word_out(one, words, seed)
-            erased.append(Erased(one.way, found_alone, *found_words, _scores(one, ranked)))
+            alone, of_words = erase.leave_one_out(one), erase.leave_word_out(one, words, seed)
+            scores = dict(zip(MEASURES, erase.aopc(one, orders), strict=True))
+            erased.append(Erased(one.way, alone, *of_words, scores))
             advance()
-        made = TrustResult(
-            model=model.info,
-            answer=question.answer,
-            tokens=question.texts[0].tokens,
-            read=find_read_places(question),
-            erasable=places,
-            words=words,
-            sizes=counts,
-            shuffles=shuffles,
-            importances=found,
-            taus=_taus(ranked, erased, found),
-            erased=erased,
-            sinks=model.has_sinks,
-        )
-        if made.open:
-            ranked = [*found.values(), *random]
-            more = [replace(before, aopc=_scores(one, ranked)) for one, before in zip(erasings, erased, strict=True)]
-            made = replace(made, taus=_taus(ranked, more, found), erased=more)
-        advance()
-    return made
+    return TrustResult(
+        model=model.info,
+        answer=question.answer,
+        tokens=tokens,
+        read=find_read_places(question),
+        erasable=places,
+        words=words,
+        sizes=erase.sizes(len(places)),
+        shuffles=shuffles,
+        importances=found,
+        erased=erased,
+        sinks=model.has_sinks,
+    )
 
 
 def likeliest(question: "Question", asking: Asking) -> "Question":
     """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
-    from attncli.effects.question import Divergence, Target
+    from attncli.effects.question import Divergence, LabelQuestion
     from attncli.models.output import SIGMOID
 
     if asking.kind is not None or not isinstance(question, Divergence) or question.output.kind == "span":
@@ -520,40 +410,7 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
         return question
     likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
     place = None if question.places is None else question.places[0]
-    return Target(question.texts[0], question.output, "probability", int(likely.argmax()), place)
-
-
-def _scores(erasing: "Erasing", ranked: list[Doubles]) -> dict[str, Doubles]:
-    """Return the scores of these rankings, by MEASURES."""
-    from attncli.features.trust.erasing import aopc, order
-
-    return dict(zip(MEASURES, aopc(erasing, [order(importance) for importance in ranked]), strict=True))
-
-
-def _taus(ranked: list[Doubles], erased: list[Erased], found: Mapping[str, Doubles]) -> dict[str, Doubles]:
-    """Compute tau of every ranking with the changes from erasing single tokens, and with gradient x input.
-
-    By sizes, as in Jain and Wallace 2019, section 4.1, because maps have no sign.
-    """
-    from attncli.features.trust.rankings import GRADIENT
-
-    given = np.abs(ranked)
-    others = {one.way: one.alone for one in erased} | ({"gradient": found[GRADIENT]} if GRADIENT in found else {})
-    return {name: tau(np.abs(values), given) for name, values in others.items()}
-
-
-def tau(one: Doubles, others: Doubles) -> Doubles:
-    """Compute Kendall's tau-b of a list with each of some lists, `[thing]` and `[list, thing]` -> `[list]`.
-
-    (pairs that both rank alike - pairs that they rank contrary) / √(pairs that one ranks · pairs that the other ranks):
-    1 the same order, -1 the reverse (Kendall 1945, "The Treatment of Ties in Ranking Problems"). NaN for a list that
-    ranks nothing.
-    """
-    first, second = np.triu_indices(len(one), k=1)
-    ours = np.sign(one[first] - one[second])
-    theirs = np.sign(others[:, first] - others[:, second])
-    ranked = np.sqrt(np.count_nonzero(ours) * np.count_nonzero(theirs, axis=1).astype(np.float64))
-    return np.divide(theirs @ ours, ranked, out=np.full(len(others), np.nan), where=ranked > 0)
+    return LabelQuestion(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -616,41 +473,33 @@ def _words_parts(found: TrustResult) -> list[Part]:
 
 
 def _weights_parts(found: TrustResult) -> list[Part]:
-    """Return a row for all layers, a row per layer, and the control; and what the columns mean."""
-    rows: list[list[str] | None] = []
+    """Return a row for all layers and a row per layer; and what the columns mean."""
+    rows = []
     for entry in found.shuffles.document():
         where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
         sizes = map(three_digits, (entry["permuted"], *entry["interval"]))
         rows.append([where, *sizes, signed(entry["uniform"])])
-    if (control := found.shuffles.control()) is not None:
-        rows += [None, ["random order", *map(three_digits, (control["permuted"], *control["interval"])), ""]]
     count = found.shuffles.permuted.shape[1]
     note = (
         f"permuted: the size of the change when the weights of every row are permuted, as the median and the middle "
         f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
         "The model was not trained with such weights."
     )
-    if len(found.shuffles.reordered):
-        note += f" random order: all layers permuted, with the tokens in a new order in each of {count} draws."
     return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), Sentence(note)]
 
 
 def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
     """Return a row per method, below a summary of random rankings, and what the columns mean."""
     scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
-    count = len(found.taus)
-    taus = [Column(f"tau {WAYS.get(name, name)}", leaves=1 + count - at) for at, name in enumerate(found.taus)]
     columns = [
         Column("tokens by"),
         *map(Column, scores),
-        *taus,
         Column("random as good"),
         Column("first tokens", "name", leaves=1),
     ]
 
     def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
         cells = [three_digits(entry[way][measure]) for way, measure in scores.values()]
-        cells += [f"{entry['tau'][tau]:.2f}" if tau in entry["tau"] else "" for tau in found.taus]
         return [name, *cells, *rest]
 
     rows: list[list[str] | None] = []
@@ -665,13 +514,10 @@ def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
         f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
         "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
     )
-    others = "the change from erasing each token alone" + (", and gradient x input" if "gradient" in found.taus else "")
     notes = [
         meaning,
-        f"tau: Kendall's rank correlation with {others}, by size; 1 is the same order, 0 chance, -1 the reverse",
         f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
-        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here). "
-        "A verdict requires that the 95% interval of the share lies on one side of that level.",
+        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
     return [Table(columns, rows), *map(Sentence, notes)]
 
@@ -714,12 +560,6 @@ weights.layer | int or null | | null for all layers together
 weights.permuted | float | in that unit | median size of the change when the weights of every row are permuted
 weights.interval | [float] | `[2]` | the range that holds 95% of these sizes
 weights.uniform | float | in that unit | the output with uniform weights minus the output without
-reordered | object or null | | the control: the tokens in another order in each draw, and weights permuted in all
-    layers; null if all tokens are equal
-reordered.permuted | float | in that unit | median size of the change
-reordered.interval | [float] | `[2]` | the range that holds 95% of these sizes
-reordered.more | int | draws | draws in which permuting changes the text itself more
-reordered.less | int | draws | draws in which it changes the text itself less
 words | [object] | | the words of the text that can be erased, each with all of its tokens
 words.word | str
 words.places | [int] | `[piece]` | positions of its tokens
@@ -731,8 +571,7 @@ rankings | [scores] | | rankings of the tokens, by what is said to explain the o
 rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
     gradient x input (not for a divergence)
 rankings.as_good | float | share | share of the random rankings with at least this gap, (1 + those) / (1 + all)
-rankings.beats | bool or null | | true if the share is at most `level`, which beats random rankings; null if the
-    drawn rankings leave it open
+rankings.beats | bool | | true if the share is at most `level`, which beats random rankings
 rankings.importance | [float] | `[erasable]` | the values that rank the tokens
 random | object | | the random rankings
 random.rankings | int | | how many were drawn
@@ -749,8 +588,6 @@ verdict | str | | in words, from these figures
 The scores of a ranking of tokens (`trust`; defined in [features](../features/README.md)).
 
 gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
-tau | {float} | from -1 to 1 | Kendall's tau with the effect of erasing each token alone (mask, deletion) and with
-    gradient x input (gradient); an undefined one is missing
 mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens
 deletion | {float} | in the output's unit | the same with tokens deleted
 """

@@ -10,7 +10,7 @@ import signal
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +21,7 @@ from rich.highlighter import Highlighter
 from rich.table import Table
 from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.events import Paste, Resize
@@ -99,7 +99,6 @@ KEYS = (
 SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
          "enter": "Enter", "tab": "Tab", "escape": "Esc", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
 ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
-PALETTE_HAS = ("theme", "keys", "quit")  # of its own
 TOGETHER = {"left": "←→↑↓", "n": "n p"}  # keys with one name in the footer
 
 
@@ -376,6 +375,7 @@ class Explorer(App[None]):
     CSS_PATH = Path(__file__).with_name("explorer.tcss")
     TITLE = "attncli explore"
     AUTO_FOCUS = None
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self,
@@ -855,12 +855,9 @@ class Explorer(App[None]):
         if len(models) == 1:
             self.say("there is only one model: attncli explore -m A,B opens two")
         else:
-            self.choose_model(step_through(models, self.look.model, 1))
-
-    def choose_model(self, name: str) -> None:
-        look = self.look.with_text(self.look.text)
-        self.change(replace(look, model=name, without=(), against="", query=None, key=None))
-        self.say(f"{self.work} ...")
+            look = replace(self.look.with_text(self.look.text), model=step_through(models, self.look.model, 1))
+            self.change(replace(look, without=(), against="", query=None, key=None))
+            self.say(f"{self.work} ...")
 
     def action_pair(self) -> None:
         def set_pair(pair: str | None) -> None:
@@ -961,7 +958,7 @@ class Explorer(App[None]):
                 yield MapPane(id="map")
                 yield TokensPane(id="tokens")
         yield CellPane(id="cell")
-        yield KeysLine(show_command_palette=False)
+        yield KeysLine()
 
     # --- typing -------------------------------------------------------------------------------------------
 
@@ -1022,19 +1019,6 @@ class Explorer(App[None]):
         lines = FRAME + 1 + LEGEND + (len(self.answer.record.layers) if self.answer is not None else 6)
         heads = screen.query_one("#heads")
         heads.styles.height = "1fr" if "findings" not in shown else min(lines, max(height * 3 // 5, FRAME + 1))
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield the commands of the palette: the actions of keys, and each mask, model and layer."""
-        yield from super().get_system_commands(screen)
-        for keys, actions, _, help in KEYS:
-            if "(" not in actions and actions not in (*PALETTE_HAS, *self.missing_actions):
-                yield SystemCommand(help, display_keys(keys), getattr(self, f"action_{actions}"))
-        for mask in choices.names(choices.MaskName):
-            yield SystemCommand(f"mask: {mask}", "m", lambda mask=mask: self.change(replace(self.look, mask=mask)))
-        for model in self.session.models:
-            yield SystemCommand(f"model: {model}", "M", lambda model=model: self.choose_model(model))
-        for layer in [] if self.answer is None else self.answer.record.layers:
-            yield SystemCommand(f"layer: {layer}", "↑ ↓", lambda layer=layer: self.hold(layer=layer))
 
 
 def step_through(these: Any, here: Any, step: int) -> Any:

@@ -11,10 +11,10 @@ from attncli.models.families.family import (
     FIRST,
     Dense,
     Family,
-    Head,
-    Heads,
     Norm,
     Scores,
+    TaskHead,
+    TaskHeads,
     Values,
     classes,
     span,
@@ -42,7 +42,7 @@ def settings(values: Values) -> dict[str, Any]:
     }
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     pooler = Dense("pooler", "tanh")
     return {
         "classes": classes(pooler),
@@ -53,7 +53,7 @@ def heads(values: Values) -> Heads:
             Norm("predictions.LayerNorm"),
             scores=tied("predictions.decoder", "predictions.bias"),
         ),
-        "sentence order": Head(
+        "sentence order": TaskHead(
             "classes",
             FIRST,
             (pooler,),

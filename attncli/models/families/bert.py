@@ -8,10 +8,10 @@ from attncli.models.families.family import (
     FIRST,
     Dense,
     Family,
-    Head,
-    Heads,
     Norm,
     Scores,
+    TaskHead,
+    TaskHeads,
     Values,
     classes,
     span,
@@ -42,14 +42,14 @@ def settings(values: Values) -> dict[str, Any]:
     return {}
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     pooler = Dense("pooler.dense", "tanh")
     return {
         "classes": classes(pooler),
         "tokens": tokens(),
         "span": span(),
         "words": transformed_words(values),
-        "next sentence": Head(
+        "next sentence": TaskHead(
             "classes",
             FIRST,
             (pooler,),
@@ -61,7 +61,7 @@ def heads(values: Values) -> Heads:
     }
 
 
-def transformed_words(values: Values, size: str = "hidden_size") -> Head:
+def transformed_words(values: Values, size: str = "hidden_size") -> TaskHead:
     return words(
         Dense("cls.predictions.transform.dense", values.activation("hidden_act"), size),
         Norm("cls.predictions.transform.LayerNorm"),
@@ -134,7 +134,7 @@ def electra_settings(values: Values) -> dict[str, Any]:
     return {"embedding_size": size, "widens": size != values.count("hidden_size")}
 
 
-def electra_heads(values: Values) -> Heads:
+def electra_heads(values: Values) -> TaskHeads:
     activation = values.activation("hidden_act")
     return {
         "classes": classes(Dense("classifier.dense", "gelu"), scores="classifier.out_proj"),
@@ -145,7 +145,7 @@ def electra_heads(values: Values) -> Heads:
             Norm("generator_predictions.LayerNorm"),
             scores=tied("generator_lm_head"),
         ),
-        "replaced": Head(
+        "replaced": TaskHead(
             "tokens",
             EACH,
             (Dense("discriminator_predictions.dense", activation),),
@@ -173,7 +173,7 @@ ELECTRA = Family(
 # DistilBERT (Sanh et al. 2019): BERT without segments, and with its own tensor names.
 
 
-def distilbert_heads(values: Values) -> Heads:
+def distilbert_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("pre_classifier", "relu")),
         "tokens": tokens(),

@@ -15,10 +15,10 @@ from attncli.models.families.family import (
     Dense,
     Disentangling,
     Family,
-    Heads,
     NoOwnNetwork,
     Norm,
     Scores,
+    TaskHeads,
     Values,
     classes,
     span,
@@ -80,7 +80,7 @@ def relative(values: Values) -> Disentangling | None:
     )
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     published = words(
         Dense("lm_predictions.lm_head.dense", values.activation("hidden_act")),
         Norm("lm_predictions.lm_head.LayerNorm"),

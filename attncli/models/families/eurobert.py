@@ -15,8 +15,8 @@ from attncli.models.families.family import (
     Biases,
     Dense,
     Family,
-    Heads,
     Scores,
+    TaskHeads,
     Values,
     classes,
     rotary_positions,
@@ -43,7 +43,7 @@ def settings(values: Values) -> dict[str, Any]:
     }
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     pooling = values.value("classifier_pooling")
     if pooling not in POOLING:
         raise RequestError(f"classifier_pooling is {reprlib.repr(pooling)}, not one of {', '.join(POOLING)}")

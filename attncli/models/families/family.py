@@ -152,10 +152,7 @@ class Values:
 
     def small(self, key: str) -> float:
         """Return a number. Raises RequestError unless it is in [0, 1)."""
-        number = self.value(key)
-        if not isinstance(number, float | int) or isinstance(number, bool) or not 0 <= number < 1:
-            raise RequestError(f"{key} is {reprlib.repr(number)}, not a small number")
-        return float(number)
+        return number_from(0.0, key, self.value(key), 1.0)
 
     def check_positions(self) -> None:
         """Raises NoNetwork unless positions are a table, as for jina-v2 (ALiBi) and jina-v3 (rotary).
@@ -226,15 +223,12 @@ class Values:
     def positive(self, key: str) -> float | None:
         """Return a number above 0, or None if there is none. Raises RequestError for another value."""
         number = self.value(key)
-        if number is None:
-            return None
-        if not isinstance(number, float | int) or isinstance(number, bool) or not 0 < number < LARGEST:
-            raise RequestError(f"{key} is {reprlib.repr(number)}, not a number between 0 and 1e12")
-        return float(number)
+        return None if number is None else number_from(SMALLEST, key, number)
 
 
 LINEAR, LLAMA_3 = "linear", "llama3"
-LARGEST = 1e12
+SMALLEST, LARGEST = 1e-9, 1e12
+ABOVE_ONE = 1 + 1e-9
 
 
 def rotary_positions(values: Values) -> Turned:
@@ -263,18 +257,18 @@ def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned
             f"it scales its rotary positions (rope_type {reprlib.repr(kind)}), which attncli does not support"
         )
     of = f" of {where}" if where else ""
-    theta = more_than_one(f"rope_theta{of}", stated.get("rope_theta", base))
+    theta = number_from(ABOVE_ONE, f"rope_theta{of}", stated.get("rope_theta", base))
     size = turned_size(values, 1 if share is None else share)
     if kind == "default":
         return Turned(size, theta)
-    factor = more_than_one(f"factor{of}", stated.get("factor"), least=1.0)
+    factor = number_from(1.0, f"factor{of}", stated.get("factor"))
     if kind == LINEAR:
         return Turned(size, theta, stretch=factor)
     least, most = (
-        more_than_one(f"{name}{of}", stated.get(name), least=1e-9) for name in ("low_freq_factor", "high_freq_factor")
+        number_from(SMALLEST, f"{name}{of}", stated.get(name)) for name in ("low_freq_factor", "high_freq_factor")
     )
     length = stated.get("original_max_position_embeddings", values.count("max_position_embeddings"))
-    length = more_than_one(f"original_max_position_embeddings{of}", length, least=1.0)
+    length = number_from(1.0, f"original_max_position_embeddings{of}", length)
     if least >= most:
         raise RequestError(f"low_freq_factor{of} is {least:g}, which is not below high_freq_factor {most:g}")
     return Turned(size, theta, stretch=stretch_slow_pairs(size, theta, factor, least, most, length))
@@ -313,10 +307,10 @@ def turned_size(values: Values, share: Any = 1) -> int:
     return size
 
 
-def more_than_one(name: str, number: Any, least: float = 1 + 1e-9) -> float:
-    """Return the number. Raises RequestError unless it is from `least` to 1e12."""
-    if not isinstance(number, float | int) or isinstance(number, bool) or not least <= number < LARGEST:
-        raise RequestError(f"{name} is {reprlib.repr(number)}, not a number between 1 and 1e12")
+def number_from(least: float, name: str, number: Any, most: float = LARGEST) -> float:
+    """Return the number. Raises RequestError unless it is at least `least` and less than `most`."""
+    if not isinstance(number, float | int) or isinstance(number, bool) or not least <= number < most:
+        raise RequestError(f"{name} is {reprlib.repr(number)}, not a number from {least:g} to {most:g}")
     return float(number)
 
 
@@ -352,7 +346,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Head:
+class TaskHead:
     """A head: it computes a task's answer from the last hidden states.
 
     reads: its input, the vector of the FIRST or LAST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean
@@ -369,42 +363,42 @@ class Head:
     alone: bool = False
     labels: tuple[str, ...] | None = None
 
-    def of(self, name: str) -> "Head":
+    def of(self, name: str) -> "TaskHead":
         """Return the head with this name of its scores."""
         return replace(self, scores=self.scores._replace(name=name))
 
 
-Heads = Mapping[str, Head]
+TaskHeads = Mapping[str, TaskHead]
 
 
-def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> Head:
+def classes(*parts: Dense | Norm, scores: str = "classifier", reads: str = FIRST) -> TaskHead:
     """Return a head with classes of a text or a pair of texts."""
-    return Head("classes", reads, parts, Scores(scores), "ForSequenceClassification")
+    return TaskHead("classes", reads, parts, Scores(scores), "ForSequenceClassification")
 
 
-def tokens(*parts: Dense | Norm) -> Head:
+def tokens(*parts: Dense | Norm) -> TaskHead:
     """Return a head with labels of each token."""
-    return Head("tokens", EACH, parts, Scores("classifier"), "ForTokenClassification")
+    return TaskHead("tokens", EACH, parts, Scores("classifier"), "ForTokenClassification")
 
 
-def span(*parts: Dense | Norm, scores: str = "qa_outputs") -> Head:
+def span(*parts: Dense | Norm, scores: str = "qa_outputs") -> TaskHead:
     """Return a head for the start and end of an answer in the second text to a question in the first."""
-    return Head("span", EACH, parts, Scores(scores), "ForQuestionAnswering", labels=("start", "end"))
+    return TaskHead("span", EACH, parts, Scores(scores), "ForQuestionAnswering", labels=("start", "end"))
 
 
-def words(*parts: Dense | Norm, scores: Scores) -> Head:
+def words(*parts: Dense | Norm, scores: Scores) -> TaskHead:
     """Return a head for the token of the vocabulary at [MASK]."""
-    return Head("words", EACH, parts, scores, "ForMaskedLM", alone=True)
+    return TaskHead("words", EACH, parts, scores, "ForMaskedLM", alone=True)
 
 
-def decoder_heads(softcap: float | None = None, tied: bool = True) -> Heads:
+def decoder_heads(softcap: float | None = None, tied: bool = True) -> TaskHeads:
     """Return the heads that transformers has for decoders. "next" is the token after each token."""
     scores = Scores("lm_head", (), tied, softcap)
     return {
-        "classes": Head("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
-        "tokens": Head("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
+        "classes": TaskHead("classes", LAST, (), Scores("score", ()), "ForSequenceClassification"),
+        "tokens": TaskHead("tokens", EACH, (), Scores("score"), "ForTokenClassification"),
         "span": span(),
-        "next": Head("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
+        "next": TaskHead("next", EACH, (), scores, ("ForCausalLM", "LMHeadModel"), alone=True),
     }
 
 
@@ -536,7 +530,7 @@ class Family:
     keys: Mapping[str, str | None] = field(default_factory=dict)
     settings: Callable[[Values], dict[str, Any]] = lambda values: {}
     tokenizer: str | None = None
-    heads: Callable[[Values], Heads] = lambda values: {}
+    heads: Callable[[Values], TaskHeads] = lambda values: {}
     published: Published | None = None
     other_prefix: str | None = None
 

@@ -13,9 +13,9 @@ from attncli.models.families.family import (
     FULL,
     SLIDING,
     Biases,
-    Heads,
     NoOwnNetwork,
     Source,
+    TaskHeads,
     Turned,
     Values,
     decoder_heads,
@@ -53,7 +53,7 @@ def layer_kinds(values: Values) -> Sequence[str]:
     return [SLIDING if (number + 1) % every else FULL for number in range(values.layers)]
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     return decoder_heads(values.positive("final_logit_softcapping"), values.flag("tie_word_embeddings"))
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from attncli.models.families.family import (
     Family,
-    Heads,
     NoOwnNetwork,
     Source,
+    TaskHeads,
     Values,
     decoder_heads,
     tensors_of,
@@ -28,7 +28,7 @@ def settings(values: Values) -> dict[str, Any]:
     }
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     made = dict(decoder_heads(tied=values.flag("tie_word_embeddings")))
     return {**made, "tokens": made["tokens"].of("classifier")}
 

@@ -7,7 +7,7 @@ from typing import Any
 from attncli.models.families.family import (
     Biases,
     Family,
-    Heads,
+    TaskHeads,
     Values,
     decoder_heads,
     rotary_positions,
@@ -29,7 +29,7 @@ def settings(values: Values) -> dict[str, Any]:
     }
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     made = dict(decoder_heads(tied=values.flag("tie_word_embeddings")))
     return {**made, "tokens": made["tokens"].of("classifier"), "next": made["next"].of("embed_out")}
 

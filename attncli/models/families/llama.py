@@ -4,7 +4,7 @@ latter has layers without positions.
 
 RMSNorm before both parts of a layer and after the last layer; rotary positions; SwiGLU; groups of heads share keys.
 
-Qwen 3, OLMo 2 and Phi 3 differ from it at the end of this file.
+Qwen 3, OLMo 2 and Phi 3, at the end of this file, change some of these parts.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from attncli.models.families.family import (
     SLIDING,
     Biases,
     Family,
-    Heads,
     Source,
+    TaskHeads,
     Values,
     decoder_heads,
     fuse,
@@ -85,7 +85,7 @@ def reach_of_layers(values: Values, kinds: Sequence[str]) -> tuple[int | None, .
     return tuple(reach if kind == SLIDING else None for kind in kinds)
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     return decoder_heads(tied=values.flag("tie_word_embeddings"))
 
 

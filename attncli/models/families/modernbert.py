@@ -17,9 +17,9 @@ from attncli.models.families.family import (
     Biases,
     Dense,
     Family,
-    Heads,
     NoOwnNetwork,
     Norm,
+    TaskHeads,
     Turned,
     Values,
     classes,
@@ -70,7 +70,7 @@ def turned_in(values: Values, kind: str) -> Turned:
     return turned_by(values, stated, values.data.get(old, default), kind)
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     bias, pooling = values.flag("classifier_bias"), values.value("classifier_pooling")
     if pooling not in POOLING:
         raise RequestError(f"classifier_pooling is {reprlib.repr(pooling)}, not one of {', '.join(POOLING)}")

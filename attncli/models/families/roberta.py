@@ -13,9 +13,9 @@ from attncli.models.families.family import (
     Biased,
     Dense,
     Family,
-    Heads,
     NoOwnNetwork,
     Norm,
+    TaskHeads,
     Values,
     classes,
     span,
@@ -33,7 +33,7 @@ def settings(values: Values) -> dict[str, Any]:
     return {"padding_position": values.pad_id, "tells_segments": False}
 
 
-def heads(values: Values) -> Heads:
+def heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("classifier.dense", "tanh"), scores="classifier.out_proj"),
         "tokens": tokens(),

@@ -5,18 +5,19 @@ from typing import Any
 
 from attncli.models.families import bert, roberta
 from attncli.models.families.family import (
+    ABOVE_ONE,
     LINEAR,
     Biases,
     Dense,
     Family,
-    Heads,
     Norm,
     Published,
+    TaskHeads,
     Turned,
     Values,
     classes,
     fuse,
-    more_than_one,
+    number_from,
     query_key_value,
     rotary_positions,
     span,
@@ -48,7 +49,7 @@ def roformer_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def roformer_heads(values: Values) -> Heads:
+def roformer_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("classifier.dense", values.activation("hidden_act")), scores="classifier.out_proj"),
         "tokens": tokens(),
@@ -143,7 +144,7 @@ def nomic_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def nomic_heads(values: Values) -> Heads:
+def nomic_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("pooler.dense", "tanh")),
         "tokens": tokens(),
@@ -217,10 +218,8 @@ def gte_native(data: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(scaling, dict) or scaling.get("type") != "ntk" or scaling.get("mixed_b") is not None:
         return found
     values = Values(found, {}, GTE_DEFAULTS)
-    base, factor = (
-        more_than_one("rope_theta", values.value("rope_theta")),
-        more_than_one("factor", scaling.get("factor")),
-    )
+    base = number_from(ABOVE_ONE, "rope_theta", values.value("rope_theta"))
+    factor = number_from(ABOVE_ONE, "factor", scaling.get("factor"))
     stretch = factor ** (2 * values.count("num_attention_heads") / values.count("hidden_size"))
     found["rope_parameters"] = {"rope_type": LINEAR, "rope_theta": base * factor, "factor": stretch}
     return {key: value for key, value in found.items() if key not in ("rope_scaling", "rope_theta")}
@@ -240,7 +239,7 @@ def gte_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def gte_heads(values: Values) -> Heads:
+def gte_heads(values: Values) -> TaskHeads:
     return {
         "classes": classes(Dense("pooler.dense", "tanh")),
         "tokens": tokens(),

@@ -2,9 +2,6 @@
 
 `RIGHT`, `PLANTED` and `PAIRS` are small programs. `STYLES` is code as people ship it. A wrong case is a right one with
 some lines replaced, as the two files mistakes.txt say.
-
-    python tests/checks/code/known_cases.py             what check says of all of them, some minutes
-    python tests/checks/code/known_cases.py "no scale"  of those with these words in their title
 """
 
 import importlib.util
@@ -12,13 +9,10 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from checks.code.composed import program, style_of
 
@@ -282,23 +276,3 @@ def result_of(title: str) -> Result:
 
 
 EVERY = {case.title: case for case in (*RIGHT, *TUTORIALS, *PLANTED, *PAIRS, *STYLES)}
-
-
-def main(words: Sequence[str]) -> None:
-    results = {}
-    for title, case in EVERY.items():
-        if not words or any(word in title for word in words):
-            results[title] = it = result_of(title)
-            right, said = "right" if case.right else "wrong", ", ".join(it.names) or it.said.splitlines()[0]
-            mark = {right: " ", "refused": "?"}.get(it.verdict, "✗")
-            print(f"{mark} {title:60} {it.verdict:8} {said}"[:200], flush=True)
-    for right in (True, False):
-        some = [it.verdict for title, it in results.items() if EVERY[title].right == right]
-        print(f"{len(some)} {'right' if right else 'wrong'}: {', '.join(f'{some.count(x)} {x}' for x in set(some))}")
-    found = [(it, EVERY[title]) for title, it in results.items() if EVERY[title].part and not EVERY[title].right]
-    named = [sorted(it.names) == sorted(case.mistakes) for it, case in found]
-    print(f"{sum(named)} of {len(named)} planted mistakes are named, and nothing else with them")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

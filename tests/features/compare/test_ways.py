@@ -17,7 +17,7 @@ from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare, compare
 from attncli.features.compare.eager import Eager, EagerPeers
-from attncli.features.compare.ways import Way, go_every_way
+from attncli.features.compare.ways import WAYS_OF_EAGER, Way, go_every_way
 from attncli.models import model as own
 from attncli.models import weighing
 from attncli.models.instant import why_not
@@ -326,9 +326,11 @@ def test_a_network_of_transformers_has_a_silenced_head_in_no_way(foreign):
     assert "mask causal" in differing(silenced, "mask causal")
 
 
-def test_what_does_not_call_our_function_is_refused_in_one_line(tmp_path):
-    with pytest.raises(RequestError, match="calls no attention function that can be replaced"):
-        eager_peers(make_foreign(tmp_path, "gpt_neo"))
+def test_what_computes_attention_by_hand_is_compared_where_no_mask_has_to_be_put(foreign):
+    peers = eager_peers(foreign("gpt_neo"))
+    assert compare(peers, peers.texts).same
+    assert differing(peers, *WAYS_OF_EAGER) == set()
+    assert not_compared(go(peers, *WAYS_OF_EAGER)) == {"mask padding", "mask causal", "mask none", "norms"}
 
 
 # --- what can't be compared -----------------------------------------------------------------------------

@@ -130,29 +130,8 @@ async def test_findings_are_those_of_the_record_and_come_one_after_the_other(it)
     assert it.look.finding(findings) == len(findings) - 1
     await it.press("down")
     assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
-
-
-def test_usual_weights_of_the_text_alone_are_said_to_be_that(session, monkeypatch):
-    monkeypatch.setattr(
-        type(session), "usual", lambda self, asked, watch: self.usuals.setdefault(self.usual_kind(asked), None)
-    )
-
-    async def script(it):
-        assert "usual: this text alone" in it.pane(FindingsPane)
-
-    explore(session_of(minilm=session.engines["minilm", ""]), script)
-
-
-@explored(look=ScreenState("minilm", Input("cat")))
-async def test_a_text_without_findings_says_so(it):
-    if not it.answer.findings:
-        assert "no head stands out" in it.pane(FindingsPane)
-        await it.press("n")
-        assert "no head stands out" in it.said
-
-
-@explored(size=(140, 30))
-async def test_special_tokens_are_left_out(it):
+    await it.pilot.resize_terminal(140, 30)
+    await it.press("tab")
     assert "[CLS]" in it.pane(MapPane)
     await it.press("s")
     assert "[CLS]" not in it.pane(MapPane) + it.pane(TokensPane)
@@ -232,8 +211,9 @@ def marked_lines(pane):
 ORANGE = Style.parse("on rgb(255,166,43)").bgcolor
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (160, 50)])
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+@pytest.mark.parametrize(
+    ("size", "theme"), [((60, 20), "textual-dark"), ((100, 30), "textual-light"), ((160, 50), "textual-dark")]
+)
 @explored()
 async def test_a_selection_reverses_nothing_and_is_on_the_screen(it, size, theme):
     it.app.theme = theme

@@ -27,63 +27,33 @@ async def saved(it, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".json"])
-def test_a_record_is_the_models(session, minilm, tmp_path, suffix):
+def test_records_a_picture_and_a_page(session, minilm, tmp_path):
     async def script(it):
         await it.press("m")
-        await saved(it, tmp_path / f"a{suffix}")
-        assert "saved" in it.said
-
-    explore(session, script)
-    expected = minilm.attend(TEXT, mask="causal")
-    if suffix == ".json":
-        [one] = json.loads((tmp_path / "a.json").read_text())["records"]
-        assert one["tokens"] == expected.tokens.text
-        assert one["mask"] == "causal"
-    else:
-        np.testing.assert_array_equal(load_record(tmp_path / f"a{suffix}").weights, expected.weights)
-
-
-@pytest.mark.slow
-def test_a_picture_and_a_page(session, tmp_path):
-    async def script(it):
+        for name in ("a.safetensors", "a.npz", "a.json"):
+            await saved(it, tmp_path / name)
+            assert f"saved {tmp_path / name}" in it.said
+        before = it.look
+        for name in ("nowhere/a.png", "a.txt", "a"):
+            await saved(it, tmp_path / name)
+            said = " ".join(it.said.split())
+            assert "No such file" in said or "a picture, a page or a record is saved as" in said
+            assert it.look == before
         await it.press("j")
         for name in ("a.png", "a.svg", "a.html"):
             await saved(it, tmp_path / name)
             assert f"saved {tmp_path / name}" in it.said
 
     explore(session, script, begin=("3", "1"))
+    assert len(list(tmp_path.iterdir())) == 6
+    expected = minilm.attend(TEXT, mask="causal")
+    for suffix in ("safetensors", "npz", "json"):
+        np.testing.assert_allclose(load_record(tmp_path / f"a.{suffix}").weights, expected.weights, atol=1e-5)
     assert Image.open(tmp_path / "a.png").width > 300
     page = (tmp_path / "a.html").read_text()
     assert '"opening":{"layer":3,"head":1,"heads":[1]}' in page
     assert '"token":0' in page
     assert '"vectors"' in page
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["nowhere/a.png", "a.txt", "a"])
-def test_what_can_not_be_saved_is_said(session, tmp_path, name):
-    async def script(it):
-        before = it.look
-        await saved(it, tmp_path / name)
-        said = " ".join(it.said.split())
-        assert "No such file" in said or "a picture, a page or a record is saved as" in said
-        assert it.look == before
-
-    explore(session, script)
-    assert not any(tmp_path.iterdir())
-
-
-def test_nothing_is_saved_where_the_line_is_left(session, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    async def script(it):
-        await it.pilot.press("S")
-        await it.pilot.pause()
-        await it.press("escape")
-
-    explore(session, script)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -1,0 +1,187 @@
+"""Statistics in the terminal and as an atlas: what is drawn is what was counted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.console import Console
+from slow import slow_except
+from windows import text_sums
+
+from attncli.analysis.patterns import PATTERNS
+from attncli.corpus.statistics import Statistics
+from attncli.corpus.sums import FIGURES, LINEAR, Distances
+from attncli.features.stats import Heads, _report
+from attncli.features.stats.atlas import LETTERS, draw_atlas
+from attncli.record import ModelInfo
+from attncli.record.display import head_colour
+from attncli.report.canvas import Canvas
+from attncli.report.figure.drawing import save_figure
+from attncli.report.paper import Paper
+from attncli.report.terminal import colour, lines_of
+
+
+def made(layers: int = 2, heads: int = 3, name: str = "made-up", **figures) -> Statistics:
+    """All figures 0.1 and the entropy 2, save those given as {(layer, head): value}."""
+    totals = np.full((layers, heads, len(FIGURES)), 0.1)
+    totals[..., 0] = 2.0
+    for figure, values in figures.items():
+        for place, value in values.items():
+            totals[(*place, FIGURES.index(figure))] = value
+    model = ModelInfo(name, "/made/up", "0" * 64, layers, heads, 8 * heads)
+    return Statistics.of(text_sums(1, 4.0, totals), model)
+
+
+# --- in the terminal ---------------------------------------------------------------------------------------
+
+PIPE = Canvas(width=100, colour=False, unicode=True)
+
+
+def printed(statistics: Statistics) -> list[str]:
+    console = Console(width=200, color_system=None)
+    report = _report(statistics, "entropy", False)
+    with console.capture() as captured:
+        console.print(*lines_of(report.title, report.parts, PIPE), sep="\n", soft_wrap=True)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_the_grid_has_the_figure_of_every_head():
+    lines = [line.plain for line in Heads(made(entropy={(1, 2): 0.25}), "entropy").terminal(PIPE)[2:]]
+    assert [line.split() for line in lines] == [
+        ["head", "0", "1", "2"],
+        ["layer", "0", "2.00", "2.00", "2.00"],
+        ["layer", "1", "2.00", "2.00", "0.25"],
+    ]
+
+
+@pytest.mark.parametrize("by", FIGURES)
+def test_a_cell_is_the_brighter_the_larger_its_figure(by):
+    row = Heads(made(**{by: {(0, 0): 0.2, (0, 1): 0.9}}), by).terminal(Canvas(80, True, True))[3]
+    backgrounds = [str(span.style).rpartition("on ")[2] for span in row.spans]
+    levels = [sum(map(int, one[4:-1].split(","))) for one in backgrounds]
+    assert levels[0] < levels[1]
+    assert backgrounds[0] != colour(0)
+
+
+def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
+    figures = {name: {(1, place): 0.5 + place / 100} for place, name in enumerate(PATTERNS)}
+    lines = printed(made(heads=len(PATTERNS), **figures))
+    for place, name in enumerate(PATTERNS):
+        [line] = [line for line in lines if line.startswith(f" {name.replace('_', ' ')} ")]
+        assert f"1.{place}" in line and f"{0.5 + place / 100:.3f}" in line
+
+
+def test_where_no_head_does_it_none_is_named_and_the_most_stands_in_brackets():
+    lines = printed(made(next={(1, 2): 0.29}))
+    [line] = [line.split() for line in lines if line.startswith(" next ")]
+    assert line == ["next", "none", "(0.290)", "0.000", "0"]
+    [broad] = [line.split() for line in lines if line.startswith(" broad ")]
+    assert broad[-3:] == ["0.0", "2.00", "6"]
+    labelled = printed(made(**{"first": {(layer, head): 0.5 for layer in range(2) for head in range(3)}}))
+    assert [line.split()[-2:] for line in labelled if line.startswith(" broad ")] == [["none", "0"]]
+
+
+@pytest.mark.parametrize(("alike", "share"), [(np.full((2, len(LINEAR)), 0.05), ["0.050"]), (None, [])])
+def test_what_uniform_attention_gives_stands_beside_a_share(alike, share):
+    [line] = [one for one in printed(replace(made(next={(1, 2): 0.5}), alike=alike)) if one.startswith(" next ")]
+    assert line.split() == ["next", "1.2", "0.500", *share, "0.000", "2.00", "1"]
+
+
+def test_the_range_of_entropy_is_that_of_all_layers_and_a_models_name_is_harmless():
+    assert printed(made())[2] == "entropy in nats: 0 attends to one token, 4.00 to all equally"
+    other = printed(replace(made(name="evil\x1b[31m"), entropy_limit=np.array([2.5, 4.0])))
+    assert other[2] == "entropy in nats: 0 attends to one token, 2.50 to 4.00, by how far a layer sees, to all equally"
+    assert "\x1b" not in "\n".join(other)
+
+
+# --- the atlas -----------------------------------------------------------------------------------------------
+
+
+def drawn(layers: int = 3, heads: int = 4, name: str = "made-up") -> Statistics:
+    """Statistics with figures and distances by chance; in a plane, heads lie in a few heaps."""
+    numbers, count = np.random.default_rng(0), layers * heads
+    clusters = [number % 3 for number in range(count)]
+    points = np.array([[0, 0], [1, 0], [0, 1]])[clusters] + numbers.normal(scale=0.2, size=(count, 2))
+    figures = numbers.random((layers, heads, len(FIGURES)))
+    distances = Distances(numbers.random((count, count)), points, clusters)
+    return replace(made(layers, heads, name), figures=figures, distances=distances)
+
+
+def panels(statistics: Statistics, by: str = "entropy") -> dict[str, object]:
+    figure = draw_atlas(Heads(statistics, by), [statistics.model.full_name, *statistics.parts], Paper())
+    return {axes.get_title(): axes for axes in figure.get_axes() if axes.get_title()}
+
+
+def test_entropies_stand_above_their_layers():
+    axes = panels(drawn())["Entropy of each head"]
+    dots = {(x, y) for line in axes.lines if line.get_marker() == "o" for x, y in zip(*line.get_data(), strict=True)}
+    assert dots == {(one.layer, one.figures["entropy"]) for one in drawn().heads}
+    [limit] = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert set(limit.get_ydata()) == {4.0}
+
+
+def test_layers_that_see_differently_far_have_limits_of_their_own():
+    limits = np.array([3.0, 1.5, 3.0])
+    axes = panels(replace(drawn(), entropy_limit=limits))["Entropy of each head"]
+    assert not [line for line in axes.lines if line.get_linestyle() == "--"]
+    [lines] = axes.collections
+    for layer, ((left, y), (right, also)) in enumerate(lines.get_segments()):
+        assert left < layer < right and y == also == limits[layer]
+    assert lines.get_label() == "uniform attention" and axes.get_ylim()[1] > 3
+
+
+def test_a_line_a_pattern_is_the_mean_of_each_layers_heads():
+    axes = panels(drawn())["Where the weight goes"]
+    assert len(axes.lines) == len(PATTERNS)
+    for line, pattern in zip(axes.lines, PATTERNS, strict=True):
+        assert line.get_label() == pattern.replace("_", " ")
+        assert np.allclose(line.get_ydata(), drawn().figure(pattern).mean(axis=1))
+
+
+@pytest.mark.parametrize("by", slow_except(FIGURES, FIGURES[:2]))
+def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
+    axes = panels(drawn(), by)[f"All heads by {by.replace('_', ' ')}"]
+    assert np.array_equal(axes.images[0].get_array(), drawn().figure(by))
+    letters = {text.get_position(): text.get_text() for text in axes.texts}
+    for one in drawn().heads:
+        assert letters[one.head, one.layer] == LETTERS[one.label]
+
+
+def test_distances_are_a_plane_with_a_colour_a_cluster_and_a_legend_of_them():
+    axes, distances = panels(drawn())["Heads by their distance"], drawn().distances
+    dots = [line for line in axes.lines if line.get_label().startswith("cluster")]
+    assert len({line.get_color() for line in dots}) == len({line.get_marker() for line in dots}) == len(dots) == 3
+    for cluster, line in enumerate(dots):
+        assert np.array_equal(line.get_xydata(), distances.embedding[np.array(distances.clusters) == cluster])
+        assert not line.get_clip_on()
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said == [f"cluster {cluster} (4 heads)" for cluster in range(3)]
+
+
+@pytest.mark.slow
+def test_every_head_has_its_name_in_its_clusters_colour_and_no_name_lies_on_another():
+    statistics = drawn(12, 12)
+    axes = panels(statistics)["Heads by their distance"]
+    names = [text for text in axes.texts if text.get_text()]
+    assert [name.get_text() for name in names] == [f"{layer}.{head}" for layer in range(12) for head in range(12)]
+    assert [name.get_color() for name in names] == [head_colour(one) for one in statistics.distances.clusters]
+    boxes = [name.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()) for name in names]
+    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
+
+
+@pytest.mark.slow
+def test_where_names_have_no_room_the_picture_says_of_how_many():
+    texts = [text.get_text() for text in panels(drawn(24, 16))["Heads by their distance"].texts]
+    *names, note = [text for text in texts if text]
+    assert 200 < len(names) < 384 and note == f"no room for {384 - len(names)} of 384 names"
+
+
+def test_the_text_of_an_svg_is_text(tmp_path):
+    statistics = replace(drawn(name="a model <&> $x$"), distances=None)
+    figure: Figure = draw_atlas(Heads(statistics, "entropy"), [statistics.model.full_name], Paper())
+    save_figure(figure, tmp_path / "atlas.svg")
+    content = (tmp_path / "atlas.svg").read_text()
+    assert "a model &lt;&amp;&gt; $x$" in content
+    assert "same word" in content
