@@ -135,6 +135,24 @@ class _Keep(Tap):
             self.kept[:, where, part.queries, part.keys] = weights[:, ours].detach().to(self.kept.dtype)
 
 
+class _Give(Tap):
+    """Holds the weights of a block with their gradients, for a network that returns them."""
+
+    def __init__(self, heads: Sequence[int]) -> None:
+        self.heads = heads
+        self.parts_of: list[Tensor] = []  # some queries each
+
+    def places(self, block: Block) -> Sequence[int]:
+        return self.heads
+
+    def weights(self, part: Block, weights: Tensor) -> None:
+        if self.heads:
+            self.parts_of.append(weights)
+
+    def weights_of(self, block: Block) -> Tensor:
+        return torch.cat(self.parts_of, dim=2).to(block.query.dtype)
+
+
 def capture(
     network: nn.Module | None = None,
     *,
@@ -160,7 +178,7 @@ def capture(
 
     Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`, and attention written by hand
     whose weights are a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the
-    context. Not seen are other threads, and kernels of other packages.
+    context. Not seen are other threads, networks of torch.jit, and kernels of other packages.
     """
     if network is not None and not isinstance(network, nn.Module):
         raise RequestError(
@@ -351,10 +369,10 @@ class Capture(TorchFunctionMode):
         block = found.block._replace(layer=layer)
         kept = None
         if self._taps:
-            keep = _Keep(range(len(block.numbers)) if found.returns_weights else chosen)
-            output = meet(block, [*self._taps, keep], weigh)
-            result = found.result(output, keep.kept)
-            kept = keep.kept[:, chosen if found.returns_weights else slice(None), self._queries]
+            keep, given = _Keep(chosen), _Give(range(len(block.numbers)) if found.returns_weights else ())
+            output = meet(block, [*self._taps, keep, given], weigh)
+            result = found.result(output, given.weights_of(block) if found.returns_weights else None)
+            kept = keep.kept[:, :, self._queries]
         elif chosen:
             keep = _Keep(range(len(chosen)))
             with torch.no_grad():
@@ -643,7 +661,7 @@ class _Found(NamedTuple):
     block: Block
     other_keys: bool
     returns_weights: bool
-    result: Callable[[Tensor, Tensor], Any]
+    result: Callable[[Tensor, Tensor | None], Any]
 
 
 def _fused(
@@ -730,11 +748,11 @@ def _multi_head(*args: Any, **kwargs: Any) -> _Found:
                 one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
             added = added + F.pad(one, (0, key.shape[2] - one.shape[-1]))
 
-    def result(output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+    def result(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor | None]:
         made = F.linear(output.permute(2, 0, 1, 3).flatten(2), a["out_proj_weight"], a["out_proj_bias"])
-        weights = weights.mean(dim=1) if a["average_attn_weights"] else weights
-        made, weights = (made[:, 0], weights[0]) if one_text else (made, weights)
-        return made, weights if a["need_weights"] else None
+        if weights is not None and a["average_attn_weights"]:
+            weights = weights.mean(dim=1)
+        return (made[:, 0], None if weights is None else weights[0]) if one_text else (made, weights)
 
     block = block_of(None, query, key, value, added, None, {})
     block = block._replace(projection=lambda: a["out_proj_weight"].unflatten(1, (a["num_heads"], -1)))
@@ -765,7 +783,7 @@ def _flex(
         with TransformGetItemToIndex():
             return {"score_mod": _vmap_for_bhqkv(score_mod, (0,))(scores, *numbers) - scores}
 
-    def result(output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def result(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         return output, output.new_empty(0), output.new_empty(0)
 
     return _Found(block._replace(positional=positional), False, False, result)

@@ -307,3 +307,17 @@ def test_a_module_that_raises_is_left_and_the_network_goes_on() -> None:
         network(x)
         network(x)
     assert [call.name for call in seen.calls] == ["good", ""] * 2 and not seen._running
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_that_a_changed_network_returns_have_gradients_and_its_dtype(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    module, x = nn.MultiheadAttention(WIDTH, HEADS, dtype=dtype), torch.randn(LENGTH, 2, WIDTH, dtype=dtype)
+    gradients = []
+    for taps in ([], [Gates({(0, 1): 1.0})]):
+        with attncli.capture(module, taps=taps, heads=[2]) as seen:
+            _, weights = module(x, x, x, average_attn_weights=False)
+        assert weights.dtype == dtype
+        gradients.append(torch.autograd.grad(weights[..., 0].sum(), module.in_proj_weight)[0])
+        np.testing.assert_allclose(seen.calls[0].weights[:, 0], weights[:, 2].detach().float(), atol=0.01)
+    torch.testing.assert_close(*gradients, atol=0.05 if dtype == torch.bfloat16 else 1e-5, rtol=0.1)

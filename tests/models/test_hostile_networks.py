@@ -494,3 +494,14 @@ def test_a_network_is_copied_and_saved_as_before() -> None:
 def test_what_is_no_network_is_refused(wrong: Any) -> None:
     with pytest.raises(RequestError, match=r"capture takes a network, an nn.Module, not \w+"):
         attncli.capture(wrong)
+
+
+def test_a_capture_that_ends_leaves_networks_uncompiled_for_others() -> None:
+    compiled, before = torch.compile(Heads().eval(), backend="eager"), left_behind()
+    compiled(x())
+    with attncli.capture() as seen:
+        with attncli.capture():
+            pass
+        assert left_behind()[-1] == "force_eager"
+        compiled(x())
+    assert len(seen.calls) == 1 and left_behind() == before
