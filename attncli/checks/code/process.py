@@ -117,26 +117,30 @@ def check_apart(
             child.kill()
             child.wait()
         listener.join(GRACE)  # it may have its last words still to read
-        name = shorten_start(what)
         where = f"while {'the model' if doing == 'loaded' else 'it'} was being {doing}"
         with suppress(OSError):
-            if line_number := _line_in((Path(folder) / "dying").read_bytes()[-KEPT:].decode(errors="replace"), what):
-                where = f"line {line_number}, {where}"
-    lines = bytes(said).decode(errors="replace").strip().splitlines()
-    words = f" Its last words: {shorten(printable(lines[-1].strip()), QUOTED)}" if lines else ""
+            if number := _line_in((Path(folder) / "dying").read_bytes()[-KEPT:].decode(errors="replace"), what):
+                where = f"line {number}, {where}"
     if late:
         limit = "If it is no endless loop, --time-limit SECONDS gives it longer."
-        raise RequestError(f"{name} did not finish within {seconds:g} s ({where}). {limit}")
+        raise RequestError(f"{shorten_start(what)} did not finish within {seconds:g} s ({where}). {limit}")
+    raise RequestError(f"{shorten_start(what)} {_why(code, where, output, bytes(said))}")
+
+
+def _why(code: int | None, where: str, output: str, said: bytes) -> str:
+    """Explain why there is no document. output: what came instead. said: what the process printed."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    words = f" Its last words: {shorten(printable(lines[-1].strip()), QUOTED)}" if lines else ""
     if output:
-        raise RequestError(f"{name} sent no result but something else ({where}): {output}. Does it write to our pipes?")
+        return f"sent no result but something else ({where}): {output}. Does it write to our pipes?"
     if code in (CLOSED, None):
-        raise RequestError(f"{name} closed a pipe that is not its own ({where}): without it there is no result.{words}")
+        return f"closed a pipe that is not its own ({where}): without it there is no result.{words}"
     if code == -9:
-        raise RequestError(f"{name} was killed ({where}): was the machine out of memory?{words}")
-    if code < 0:
-        crash = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
-        raise RequestError(f"{name} crashed with {crash} ({where}): mend that first.{words}")
-    raise RequestError(f"{name} ended its process with exit code {code} ({where}): remove os._exit or the like.{words}")
+        return f"was killed ({where}): was the machine out of memory?{words}"
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+        return f"crashed with {name} ({where}): mend that first.{words}"
+    return f"ended its process with exit code {code} ({where}): remove os._exit or the like.{words}"
 
 
 def _line_in(dying: str, what: str) -> str:
