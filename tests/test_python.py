@@ -238,7 +238,7 @@ def test_a_model_is_one_line(minilm, tiny):
         (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),
         (
             lambda model: attncli.corpus_statistics(model, [A, B]),
-            r"<Statistics of minilm: 2 texts, 19 tokens, mask padding, weight>",
+            r"<Statistics of minilm: 2 texts, 19 tokens, mask padding>",
         ),
         (lambda model: model.attend(A).tokens, r"Tokens\(text=\[9 entries\], .*\)"),
         (

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attncli.analysis.patterns import EVERY
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
 from attncli.corpus.sums import FIGURES, LEAST, LINEAR, SAME, Counting, Sums, divergence_sums, factors
@@ -238,15 +237,13 @@ class Units:
             return slice(0, self.longest)
         return slice(int(self.word_of[0, block.start]), int(self.word_of[0, block.stop - 1]) + 1)
 
-    def factors(self, block: slice, keys: slice = EVERY) -> Tensor:
-        """Return the factors of a block's weights, `[window, figure, query, key]`; `keys` only with a single window."""
-        rows = self.rows(block)
-        if len(self.windows) == 1:
-            return torch.from_numpy(factors(self.windows[0], rows.start, rows.stop, keys))[None].to(self.device)
-        made = np.zeros((len(self.windows), len(LINEAR), rows.stop - rows.start, self.longest), dtype=np.float32)
+    def factors(self, block: slice, keys: slice) -> Tensor:
+        """Return the factors of a block's weights, `[window, figure, query, key]`."""
+        rows, columns = self.rows(block), len(range(self.longest)[keys])
+        made = np.zeros((len(self.windows), len(LINEAR), rows.stop - rows.start, columns), dtype=np.float32)
         for place, window in enumerate(self.windows):
             stop = min(rows.stop, len(window))
-            made[place, :, : stop - rows.start, : len(window)] = factors(window, rows.start, stop)
+            made[place, :, : stop - rows.start, : len(window)] = factors(window, rows.start, stop, keys)
         return torch.from_numpy(made).to(self.device)
 
     def counts(self, block: slice) -> Tensor:

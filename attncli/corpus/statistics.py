@@ -85,11 +85,7 @@ class Statistics:
     kind: str = "encoder"
 
     def __repr__(self) -> str:
-        counted = (
-            f"{self.texts} text{'s' if self.texts > 1 else ''}, {self.tokens} {'words' if self.words else 'tokens'}"
-        )
-        partial = "partial" if self.partial else ""
-        return titled(self, self.model.full_name, counted, f"mask {self.mask}", self.measure, partial)
+        return titled(self, self.model.full_name, *self.parts)
 
     @classmethod
     def of(
