@@ -119,7 +119,7 @@ class HandWritten:
             return
         if name in PRODUCTS:
             product = _product(name, args, kwargs)
-            if product is not None and not _is_parameter(product.left) and not _is_parameter(product.right):
+            if product is not None and not is_parameter(product.left) and not is_parameter(product.right):
                 terms = () if product.added is None else _without_mask(product.added)
                 self._known[result] = Scores(product.left, product.right, product.scale, terms, True)
             return
@@ -202,6 +202,6 @@ def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]
             yield from (one for one in value if isinstance(one, Tensor))
 
 
-def _is_parameter(x: Tensor) -> bool:
+def is_parameter(x: Tensor) -> bool:
     """Return True for a parameter, or a view of one."""
     return isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter)
