@@ -44,7 +44,7 @@ class Product(NamedTuple):
 
     def result(self, output: Tensor) -> Tensor:
         """Return outputs `[text, head, row, column]` in the layout of the call's result."""
-        return self.restore(output.reshape(*self.left.shape[:-1], output.shape[-1]))
+        return self.restore(output.reshape(*self.left.shape[:-1], output.shape[-1]).to(self.left.dtype))
 
 
 class Scores(NamedTuple):
@@ -87,6 +87,8 @@ class Weights(NamedTuple):
         key, value = (one.expand(len(query), -1, -1, -1) for one in (key, value))
         if key.shape[1] != value.shape[1]:
             key, value = (one.expand(-1, query.shape[1], -1, -1) for one in (key, value))
+        dtype = torch.promote_types(query.dtype, value.dtype)  # GPT-Neo's scores are in float32
+        query, key, value = (one.to(dtype) for one in (query, key, value))
         shown = final > _HIDDEN
         terms = list(map(heads, self.scores.terms))
         if not self.scores.exact:

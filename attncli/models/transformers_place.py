@@ -113,7 +113,8 @@ class SearchPass:
             return
         caller, block, joined = self.calls[-1]
         given = inputs[0].reshape(-1, inputs[0].shape[-1])
-        if given.shape != joined.flatten(0, 1).shape or not torch.equal(given, joined.flatten(0, 1)):
+        joined = joined.flatten(0, 1).to(given.dtype)
+        if given.shape != joined.shape or not torch.equal(given, joined):
             return
         weight = by_head(module, block)
         parts = torch.einsum("rhd,nhd->rn", given.unflatten(-1, (len(block.numbers), -1)).double(), weight.double())
@@ -406,7 +407,7 @@ class AttentionModules:
     def projection(self, module: nn.Module, block: Block) -> Tensor:
         """Return W_O of a module's layer, `[hidden_size, head, head_dim]`. Raises RequestError if there is none."""
         found = self.projections.get(id(module))
-        return no_projection() if found is None else by_head(found, block)
+        return no_projection() if found is None else by_head(found, block).to(block.value.dtype)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -153,6 +153,14 @@ def test_several_texts_give_what_each_gives_alone(model_of, name):
             assert all(same_vectors(*both, 6) for both in zip(vectors, alone, strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_scores_may_have_another_dtype_than_values(tmp_path, dtype):
+    """GPT-Neo computes scores in float32, whatever the dtype of its values."""
+    model = load_model(str(make_by_hand(tmp_path, "gpt_neo")), "cpu", dtype)
+    [record] = model.attend_tokens([model.tokenizer.encode(TEXT)], Request(measure="norm"))
+    assert record.weights.max() > 0.1 and last(model, model.tokenizer.encode(TEXT)).dtype == getattr(torch, dtype)
+
+
 # --- what is followed -------------------------------------------------------------------------------------
 
 SIZE, HEADS, LENGTH = 4, 2, 5
