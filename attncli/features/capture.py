@@ -82,6 +82,11 @@ class Capture(Feature):
     def _reports(self) -> Iterator[Report]:
         if not self.program:
             raise RequestError("which program? as in: attncli capture my_script.py")
+        script = self.program[0]
+        if not self.module and not Path(script).is_file():
+            raise RequestError(
+                f"there is no file {script}: give the path of a script, or --module with a module's name"
+            )
         from attncli.models.capture import capture
 
         chosen = self.measure != "weight" or any(
@@ -92,7 +97,7 @@ class Capture(Feature):
         seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls, measure=self.measure)
         with _output_of_program(to_stderr=self.for_program), seen:
             code = _run(self.program, self.module)
-        name = Path(self.program[0]).name
+        name = Path(script).name
         if maps:
             count = len({one.layer for one in seen.calls})
             layers = None if self.layer is None or count == 0 else select(self.layer, count, "layer")
@@ -145,8 +150,6 @@ def _table(seen: "Seen") -> Table:
 def _run(program: list[str], module: bool) -> int:
     """Run a script or a module as `python` does, and return its exit code. Print its error as `python` does."""
     script, before = program[0], (sys.argv, sys.path[0])
-    if not module and not Path(script).is_file():
-        raise RequestError(f"there is no file {script}: give the path of a script, or --module with a module's name")
     sys.argv = program
     sys.path[0] = os.getcwd() if module else str(Path(script).resolve().parent)  # noqa: PTH109
     try:

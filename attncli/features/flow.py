@@ -38,8 +38,11 @@ from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import RenderableType
 
+    from attncli.report.canvas import Canvas
     from attncli.report.paper import Paper
+    from attncli.report.terminal import FittedTable
 
 METHODS = choices.names(choices.Method)
 RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json has the document, and the record in it
@@ -224,7 +227,7 @@ def follow(
             shares[method] = rollout(steps)[chosen][:, wanted]
         else:
             flows = np.stack([maximum_flows(steps, layer, wanted, advance) for layer in chosen])
-            # The paper does not say so; its authors' program does. A flow is never 0: the residual connection's is not.
+            # So that rows sum to 1, as the authors' program does; the residual connection keeps the sum above 0.
             shares[method] = flows / flows.sum(axis=-1, keepdims=True)
     return Followed(record, chosen, wanted, shares, flows)
 
@@ -298,7 +301,7 @@ def _every_report(found: Followed, words: bool) -> Report:
     """Report the maps of every layer, and the strongest tokens of every query."""
     meanings, maps = _meanings(found), _maps(found)
     one_layer = len(found.layers) == 1
-    tables = [_by_method(found)] if one_layer else [_by_layer(found, method) for method in found.shares]
+    tables = [_Strongest(found)] if one_layer else [_by_layer(found, method) for method in found.shares]
     return Report(
         _title(found, words),
         [*meanings, maps, *tables],
@@ -350,9 +353,9 @@ def _divided(record: AttentionRecord) -> list[Part]:
 
 def _maps(found: Followed, query: int | None = None) -> Maps:
     """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout."""
-    axis = Axis("query", found.record.tokens.shown)
+    axis, maps = Axis("query", found.record.tokens.shown), found.maps()
     return Maps(
-        [[Panel(name, rows[number]) for name, rows in found.maps().items()] for number in range(len(found.layers))],
+        [[Panel(name, rows[number]) for name, rows in maps.items()] for number in range(len(found.layers))],
         axis,
         replace(axis, name="key"),
         scale="share",
@@ -384,20 +387,6 @@ class _QueryPicture(Part):
         return maps_figure(title, _maps(found, self.query), _divided(found.record), paper)
 
 
-def _by_method(found: Followed) -> Table:
-    """Return the strongest tokens of every query in the one layer: a row a query, a column a method."""
-    names, shown = numbered_names(found.record.tokens), found.record.tokens.shown
-    rows = []
-    for place, query in enumerate(found.queries):
-        row = [f"{query:>3} {visible(shown[query])}"]
-        for shares in found.shares.values():
-            strong = strongest(shares[0, place].astype(np.float32), NAMED)
-            row.append("  ".join(f"{names[key]} {share:.3f}" for key, share in strong) or "(attends to nothing)")
-        rows.append(row)
-    columns = [Column(name, "name", LEAVING.index(name) + 1) for name in found.shares]
-    return Table([Column("token"), *columns], rows)
-
-
 def _by_layer(found: Followed, method: str) -> Table:
     """Return the strongest token of every query by one method: a row a query, a column a layer."""
     names, shown = numbered_names(found.record.tokens), found.record.tokens.shown
@@ -419,6 +408,39 @@ def _shares_table(found: Followed, columns: list[Column], shares: Sequence[Doubl
         for key, token in enumerate(found.record.tokens.shown)
     ]
     return Table([Column("input token"), *columns], rows, title)
+
+
+@dataclass(frozen=True)
+class _Strongest(Part):
+    """A row a query, with its strongest tokens by each method, as many as all methods have room for."""
+
+    found: Followed
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        for count in range(NAMED, 0, -1):
+            table = self.table(count, canvas)
+            if canvas.height is None or table.fits(canvas.width):
+                break
+        return [table]
+
+    def table(self, count: int, canvas: "Canvas") -> "FittedTable":
+        from rich.text import Text
+
+        from attncli.report.terminal import LEAST_NAME, plain_table
+
+        methods, tokens = self.found.shares, self.found.record.tokens
+        names = numbered_names(tokens)
+        table = plain_table("token", *methods, goes=[name for name in LEAVING if name in methods])
+        for column in table.columns:
+            column.justify = "left"
+        for place, query in enumerate(self.found.queries):
+            cells = []
+            for shares in methods.values():  # long tokens are cut, except in a pipe
+                strong = strongest(shares[0, place].astype(np.float32), count)
+                named = [f"{canvas.within(names[key], LEAST_NAME)} {share:.3f}" for key, share in strong]
+                cells.append(Text("  ".join(named) or "(attends to nothing)"))
+            table.add_row(Text(f"{query:>3} {visible(tokens.shown[query])}"), *cells)
+        return table
 
 
 flow = as_function(Flow)

@@ -8,10 +8,10 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,12 +205,6 @@ class _Writing:
         return [step.token for step in self.steps]
 
     @property
-    def to_sink(self) -> list[float | None]:
-        """The share of the first token in the row of each step; None if it is no sink."""
-        shares = self.looks.to_first[: len(self.steps)].tolist()
-        return shares if self.engine.part == "decoder" else [None] * len(shares)
-
-    @property
     def text(self) -> str:
         """The written text, without special tokens."""
         from attncli.models.generation import writer
@@ -378,7 +372,8 @@ def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | No
                 f"it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change {after[0]:.1%})"
             )
         parts += [Sentence(line, "strong"), Sentence("")]
-    parts += [_steps_table(shown), *_heads_parts(shown)]
+    steps = _steps(shown)
+    parts += [_steps_table(shown, steps), *_heads_parts(shown)]
     if note is not None:
         parts.append(Sentence(note, "faint"))
 
@@ -387,27 +382,58 @@ def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | No
 
         save_page(page([shown.record()]), path)
 
+    document: dict[str, Any] = {
+        "model": shown.engine.info.document(),
+        "prompt": text,
+        "text": shown.text,
+        "ended": bool(shown.steps) and shown.steps[-1].ends,
+        "tokens": steps,
+    }
+    if changed is not None:
+        document["changes"] = changed.name
+        document["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
+    document["difference"] = difference
     return Report(
         [],
         parts,
-        lambda: _document(text, plain, changed, difference),
+        lambda: document,
         files={**dict.fromkeys(SUFFIXES, lambda path: shown.record().save(path)), PAGE: save_as_page},
         next=NextCommand("generate", {"output_path": Path("written.html")}),
     )
 
 
-def _steps_table(writing: _Writing) -> Table:
+def _steps(writing: _Writing) -> list[dict[str, Any]]:
+    """Return each written token as the document has it, with the share of the first token, if that is a sink."""
+    looks, backend = writing.looks, writing.engine.tokenizer.backend
+    shares = looks.to_first.tolist() if writing.engine.part == "decoder" else [None] * len(looks.to_first)
+    return [
+        {
+            "index": row + 1,
+            "token": looks.queries.text[row + 1],
+            "probability": step.probability,
+            "likely": [
+                {"token": backend.id_to_token(token), "probability": probability} for token, probability in step.likely
+            ],
+            "sink": share,
+            "edges": [{**asdict(edge), "key_token": looks.keys.text[edge.key]} for edge in looks.edges[row]],
+        }
+        for row, step, share in zip(count(looks.start), writing.steps, shares, strict=False)
+    ]
+
+
+def _steps_table(writing: _Writing, steps: Sequence[Mapping[str, Any]]) -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
     looks = writing.looks
     queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     rows = []
-    for row, (step, share) in enumerate(zip(writing.steps, writing.to_sink, strict=True), looks.start):
+    for step in steps:
         edges = [
-            f"{keys[one.key]} {one.weight:.2f} ({one.usual:.2f}) {one.layer}.{one.head}" for one in looks.edges[row]
+            f"{keys[edge['key']]} {edge['weight']:.2f} ({edge['usual']:.2f}) {edge['layer']}.{edge['head']}"
+            for edge in step["edges"][:LOOKS]
         ]
-        sink = [] if share is None else [f"{share:.2f}"]
-        rows.append([queries[row + 1], f"{step.probability:.1%}", *sink, "  ".join(edges[:LOOKS]) or "-"])
-    sink_column = [] if None in writing.to_sink else [Column(f"to {visible(looks.keys.shown[0])}")]
+        sink = [] if step["sink"] is None else [f"{step['sink']:.2f}"]
+        rows.append([queries[step["index"]], f"{step['probability']:.1%}", *sink, "  ".join(edges) or "-"])
+    sink_column = [Column(f"to {visible(looks.keys.shown[0])}")] if writing.engine.part == "decoder" else []
     columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
     return Table(columns, rows)
 
@@ -423,7 +449,7 @@ def _heads_parts(writing: _Writing) -> list[Table | Sentence]:
         "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
         f"{STRONG} above usual, of the row that the token was chosen from"
     )
-    if None not in writing.to_sink:
+    if writing.engine.part == "decoder":
         about += f". to {visible(looks.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
         nothing = f"no head looked at a word {STRONG} above its usual weight"
@@ -461,38 +487,6 @@ def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
         probabilities.append([float(found[token]) for token in ids])
     names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
     return {"place": same, "tokens": names, "probabilities": probabilities}
-
-
-def _document(
-    text: str, plain: _Writing, changed: _Writing | None, difference: dict[str, Any] | None
-) -> dict[str, Any]:
-    shown = changed or plain
-    looks = shown.looks
-    tokens = [
-        {
-            "index": row + 1,
-            "token": looks.queries.text[row + 1],
-            "probability": step.probability,
-            "likely": [
-                {"token": shown.engine.tokenizer.backend.id_to_token(token), "probability": probability}
-                for token, probability in step.likely
-            ],
-            "sink": share,
-            "edges": [{**asdict(edge), "key_token": looks.keys.text[edge.key]} for edge in looks.edges[row]],
-        }
-        for row, (step, share) in enumerate(zip(shown.steps, shown.to_sink, strict=True), looks.start)
-    ]
-    made: dict[str, Any] = {
-        "model": shown.engine.info.document(),
-        "prompt": text,
-        "text": shown.text,
-        "ended": bool(shown.steps) and shown.steps[-1].ends,
-        "tokens": tokens,
-    }
-    if changed is not None:
-        made["changes"] = changed.name
-        made["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
-    return made | {"difference": difference}
 
 
 # The fields of its document (`attncli.features.document`).

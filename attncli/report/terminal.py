@@ -75,6 +75,10 @@ class FittedTable(Table):
         if gone:
             yield Prose(f"no room for {', '.join(gone)}: a wider terminal or --json has what is left out", "dim")
 
+    def fits(self, width: int) -> bool:
+        """Return True if all columns fit a terminal of this width."""
+        return narrowest(self.columns) <= width
+
     def going(self) -> list[Column]:
         """Return the columns that may leave, in their order of leaving."""
         by_name = {plain_text(column.header): column for column in self.columns[1:]}

@@ -9,10 +9,10 @@ import pytest
 import torch
 from dates_by_hand import DATES, NO_DATES
 from slow import slow_except
-from train_align import draw_date, draw_no_date, share_exact
+from train_align import STEPS, draw_date, draw_no_date, share_exact
 
 from attncli.align.characters import END, NONE, TARGET
-from attncli.align.checkpoint import load
+from attncli.align.checkpoint import WEIGHTS, load
 from attncli.align.networks import Decoded
 from attncli.align.translate import LIMIT, LONGEST, is_date, translate
 from attncli.base import choices
@@ -73,6 +73,15 @@ def certain(*texts):
     parrot = Parrot(*texts)
     parrot.sure = 100.0
     return parrot
+
+
+def test_the_package_has_the_weights_of_a_whole_training_of_each_kind():
+    assert sorted(file.stem for file in WEIGHTS.iterdir()) == sorted(ATTENTIONS)
+    assert sum(file.stat().st_size for file in WEIGHTS.iterdir()) <= 4e6
+    for attention in ATTENTIONS:
+        found = load(attention)
+        assert (found.attention, found.seed, found.steps) == (attention, 0, STEPS[attention])
+        assert all(tensor.isfinite().all() for tensor in found.network.state_dict().values())
 
 
 @every_kind

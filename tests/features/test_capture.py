@@ -84,10 +84,11 @@ def test_modules_are_listed_and_a_head_is_drawn(small):
     ("text", "code", "expected"),
     [
         ("import torch\n1 / 0", 1, "ZeroDivisionError: division by zero"),
-        pytest.param("raise SystemExit('enough')", 1, "enough", marks=pytest.mark.slow),
-        pytest.param("print('nothing')", 0, "", marks=pytest.mark.slow),
+        ("raise SystemExit('enough')", 1, "enough"),
+        ("print('nothing')", 0, ""),
     ],
 )
+@pytest.mark.slow
 def test_a_program_that_ends_early_says_what_it_says_to_python(tmp_path, monkeypatch, text, code, expected):
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(text)
@@ -102,8 +103,7 @@ def test_a_module_runs_as_with_python_m(small):
     assert run("--module", "small").stdout.startswith("reading\nsmall")
 
 
-def test_what_is_no_program_is_refused(tmp_path, monkeypatch):
+def test_what_is_no_program_is_refused(attncli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = run("lost.py")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no file lost.py" in done.stderr
+    done = attncli("capture", "lost.py")
+    assert (done.code, done.out) == (2, "") and "there is no file lost.py" in done.err

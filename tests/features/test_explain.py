@@ -161,12 +161,6 @@ def test_a_saved_record_with_sinks_is_explained_as_the_model_is(attncli, foreign
     assert json.loads(read.out)["sink"] == pytest.approx(whole["sink"]) and "differ" not in read.err
 
 
-def test_a_target_is_for_what_writes_one(refused, foreign):
-    message = refused("explain", "-q", "-m", foreign("gpt2").place.path, "--target", "a cat", "the cat")
-    assert "--target is for encoder-decoders, but" in message and "is a decoder: omit it" in message
-    assert "--target" in refused("explain", "--target", "a cat", TEXT)
-
-
 # --- the row --------------------------------------------------------------------------------------------
 
 

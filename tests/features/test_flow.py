@@ -16,7 +16,7 @@ import attncli as package
 from attncli import load_record
 from attncli.analysis.rollout import residual_steps, rollout
 from attncli.base.errors import RequestError
-from attncli.features.flow import follow, maximum_flows, reachable
+from attncli.features.flow import follow, maximum_flows
 
 TEXT = "The cat sat on the mat."
 CHEAP = ("raw", "rollout")
@@ -213,13 +213,6 @@ def test_without_scipy_it_says_what_to_install(monkeypatch):
 def window(width: int, length: int = 6) -> np.ndarray:
     """Return the mask that shows so many tokens on either side."""
     return np.abs(np.subtract.outer(range(length), range(length))) <= width
-
-
-def test_a_window_reaches_further_in_every_layer_and_the_future_stays_hidden():
-    np.testing.assert_array_equal(reachable([window(1)] * 5), [window(width) for width in (1, 2, 3, 4, 5)])
-    np.testing.assert_array_equal(reachable([window(1), window(2), window(0)]), [window(1), window(3), window(3)])
-    np.testing.assert_array_equal(reachable([np.tri(6, k=-1, dtype=bool)] * 3), [np.tri(6, dtype=bool)] * 3)
-    np.testing.assert_array_equal(reachable([np.zeros((3, 3), dtype=bool)] * 2), [np.eye(3, dtype=bool)] * 2)
 
 
 @given(attention_records(padding=1))

@@ -1,6 +1,5 @@
 """attncli probe."""
 
-import gzip
 import json
 import re
 from contextlib import contextmanager
@@ -304,26 +303,6 @@ def test_what_is_no_tree_is_told_of_and_passed_over(attncli, refused, probed, tm
     result = attncli("probe", path, "--skip-bad", "--shard-mb", "0.005", "--json")
     assert (result.code, result.err) == (0, f"attncli: skipped a sentence: {said}\n")
     assert json.loads(result.out)["treebank"]["sentences"] == 80
-
-
-@pytest.mark.slow
-def test_a_treebank_of_several_files(attncli, probed, tmp_path):
-    """Named one by one, by a pattern and as a folder, compressed or not: as if they were one file."""
-    content = TREEBANK.read_bytes()
-    middle = content.index(b"\n\n", len(content) // 2) + 2
-    (tmp_path / "a.conllu").write_bytes(content[:middle])
-    (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(content[middle:]))
-    expected = probed(TREEBANK)
-    for named, path in (
-        ([tmp_path / "a.conllu", tmp_path / "b.conllu.gz"], f"{tmp_path}/a.conllu and 1 more"),
-        ([tmp_path / "*.conllu*"], f"{tmp_path}/*.conllu*"),
-        ([f"file://{tmp_path}"], f"file://{tmp_path}"),
-    ):
-        found = probed(*named, "--shard-mb", "0.003")
-        assert found["treebank"].pop("path") == path
-        assert found == {**expected, "treebank": found["treebank"]} and found["treebank"]["sentences"] == 40
-    [line, *_] = attncli("probe", tmp_path, "--limit", "30").out.splitlines()
-    assert line == f"minilm · heads chosen on 30 sentences of {tmp_path}"
 
 
 @pytest.mark.slow

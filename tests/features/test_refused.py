@@ -44,6 +44,7 @@ LINES = {  # @ and @@ stand for the texts
     "explain @ -l 6": "layer 6 is out of range",
     "explain @ --mask x": "no mask 'x'",
     "explain @ -o row.txt": "the row is saved as",
+    "explain @ --target cat": "--target is for encoder-decoders",
     "flow @ --method rollin": "no method 'rollin'",
     "flow @ --measure length": "no measure 'length': it is one of weight, norm",
     "flow @ -l 6": "layer 6 is out of range",

@@ -9,7 +9,7 @@ from invented import embedding_model, one_head_reads
 from pictures import picture_texts
 
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust import TrustResult, _report, _tokens_behind, trust, verdict
+from attncli.features.trust import TrustResult, _report, trust, verdict
 from attncli.features.trust.erasing import Erasing, aopc, order
 from attncli.features.trust.rankings import draw_rankings
 from attncli.report import Maps
@@ -146,18 +146,15 @@ def test_six_tokens_have_too_few_orders(reader):
 # --- the report -------------------------------------------------------------------------------------------
 
 
-def test_a_token_has_the_share_of_the_others_that_are_less_important():
-    np.testing.assert_allclose(_tokens_behind(np.array([0.1, 7.0, -2.0, 0.1, 3.0])), [0.25, 1, 0, 0.25, 0.75])
-
-
 def test_every_ranking_and_every_way_of_erasing_is_a_row_of_the_picture(found):
     report = _report(found, None)
     drawn = " ".join(picture_texts(figure_of(report.title, report.picture)))
     for words in ("attention", "grad x attention", "alone, [MASK]", "alone, deleted", "mask padding"):
         assert words in drawn
     [maps] = [part for part in report.picture if isinstance(part, Maps)]
-    for row in maps.panels[0][0].values:
-        assert row.min() == 0 and row.max() <= 1
+    for row, importance in zip(maps.panels[0][0].values, found.importances.values(), strict=False):
+        others = len(importance) - 1  # a row has the share of the other tokens that are less important
+        assert row == pytest.approx([(importance < one).sum() / others for one in importance])
 
 
 # --- the command ------------------------------------------------------------------------------------------

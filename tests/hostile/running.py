@@ -20,8 +20,6 @@ from typing import Any
 from hostile.case import Case
 from hostile.place import Place
 
-from attncli.base.files import PREFIX
-
 CPU_LIMIT = 20  # seconds of a processor; a call that takes longer hangs
 WAITING = 300.0  # seconds in all, as other work may have the processors
 ROOM = 2 << 30  # bytes of address space beyond what is there at the fork
@@ -133,7 +131,7 @@ class Runner:
 def cleared(name: str, after: dict[str, tuple[int, int, int]]) -> bool:
     """Return whether this process removed a file that a killed one left, as it should."""
     parts = Path(name).parts
-    return name not in after and (parts[0].startswith(PREFIX) or not PASSING.isdisjoint(parts[1:]))
+    return name not in after and (parts[0].startswith(".attncli-") or not PASSING.isdisjoint(parts[1:]))
 
 
 def walked(folder: Path) -> Iterator["os.DirEntry[str]"]:

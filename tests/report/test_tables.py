@@ -64,6 +64,7 @@ def test_columns_go_in_the_order_that_was_said_and_a_line_names_them(table, widt
     assert going[: len(table.goes)] == list(table.goes)
     assert "token" not in going and len(going) == len(table.columns) - 1
     assert without == going[: len(without)]
+    assert table.fits(width) == (not without)
 
 
 @given(tables())

@@ -21,6 +21,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
+from attncli.base.arrays import finite
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line, printable
 from attncli.checks.behaviour.model import Edit, ModelSubject, RecordedRun, add_noise, noise
@@ -69,10 +70,8 @@ class Outcome(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        document = {"name": self.law, **self._asdict(), "says": self.says}
+        document = {"name": self.law, **self._asdict(), "difference": finite(self.difference), "says": self.says}
         del document["law"], document["cause"]
-        if self.difference is not None and not math.isfinite(self.difference):
-            document["difference"] = None
         return document
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
 """The result of a check: a verdict, its checks, and a diagnosis with a line of the source."""
 
 import ast
-import math
 import re
 import textwrap
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from attncli.attention.mistakes import Mistake
+from attncli.base.arrays import finite
 from attncli.base.printable import printable
 from attncli.checks.code.subject import Subject
 
@@ -25,8 +25,7 @@ class Finding(NamedTuple):
     note: str = ""
 
     def document(self) -> dict[str, Any]:
-        finite = self.difference is not None and math.isfinite(self.difference)  # JSON has no infinity
-        return {**self._asdict(), "difference": self.difference if finite else None}
+        return {**self._asdict(), "difference": finite(self.difference)}
 
 
 class Diagnosis(NamedTuple):

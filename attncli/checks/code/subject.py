@@ -34,6 +34,7 @@ MESSAGE = 160  # characters of an error's message
 USAGE = "FILE.py:NAME says what to check"
 OUT_OF_MEMORY = "it takes more memory than it may have"
 MISSING = object()
+PAST = object()  # stands for the cache that the previous call returned
 
 
 class Weight(NamedTuple):
@@ -41,13 +42,6 @@ class Weight(NamedTuple):
 
     shape: tuple[int, ...]
     owner: str
-
-
-class Past:
-    """Stands for the cache that the previous call returned."""
-
-
-PAST = Past()
 
 
 class Call(NamedTuple):
@@ -169,7 +163,13 @@ class Subject:
                     result = function(*arguments, **keywords)
                     past = cache_in(result)
                 arrays = tuple(arrays_in(result))
-                gradients = None if call.cotangent is None else gradients_of(arrays, learned, call.cotangent)
+                gradients: tuple[Tensor, ...] | None = None
+                if call.cotangent is not None:  # of the first array of that shape; unused inputs get 0
+                    output = next((one for one in arrays if one.shape == call.cotangent.shape), None)
+                    gradients = ()
+                    if output is not None and output.requires_grad:
+                        total = (output * call.cotangent.to(output)).sum()
+                        gradients = torch.autograd.grad(total, learned, materialize_grads=True)
             changed = any(not torch.equal(x.detach(), old) for x, old in zip(tensors, before, strict=True))
             return Returned(tuple(one.detach() for one in arrays), gradients, changed), instance
         except RequestError:
@@ -280,14 +280,6 @@ def arrays_in(result: Any) -> Iterator[Tensor]:
         yield torch.from_numpy(np.array(result))
     elif hasattr(result, "__dict__"):
         yield from arrays_in(vars(result))
-
-
-def gradients_of(arrays: tuple[Tensor, ...], inputs: list[Tensor], cotangent: Tensor) -> tuple[Tensor, ...]:
-    """Differentiate Σ output · cotangent, for the first array of that shape. Unused inputs get 0."""
-    output = next((one for one in arrays if one.shape == cotangent.shape), None)
-    if output is None or not output.requires_grad:
-        return ()
-    return torch.autograd.grad((output * cotangent.to(output)).sum(), inputs, materialize_grads=True)
 
 
 class DetachedCopies(TorchFunctionMode):

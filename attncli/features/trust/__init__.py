@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from attncli.analysis.luck import LEVEL
-from attncli.base.arrays import Brief, Doubles, Floats, titled
+from attncli.base.arrays import Brief, Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
@@ -179,18 +179,14 @@ class TrustResult:
         return len(self.gaps) - len(self.importances)
 
     @property
-    def hits(self) -> Doubles:
-        """The number of random rankings with as large a gap, up to rounding, `[method]`."""
-        count, gaps = len(self.importances), self.gaps
-        return (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1).astype(np.float64)
-
-    @property
     def as_good(self) -> Doubles:
-        """The share of random rankings whose gap is as large, `[method]`: (1 + hits) / (1 + all).
+        """The share of random rankings whose gap is as large, up to rounding, `[method]`: (1 + hits) / (1 + all).
 
         For a ranking that is random itself it is at most p with a probability of at most p.
         """
-        return (1 + self.hits) / (1 + self.random)
+        count, gaps = len(self.importances), self.gaps
+        hits = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1)
+        return (1 + hits) / (1 + self.random)
 
     @property
     def rounding(self) -> float:
@@ -527,20 +523,14 @@ def _ranks_map(found: TrustResult) -> Maps:
     alone = {f"alone, {WAYS[one.way]}": np.abs(one.alone) for one in found.erased}
     rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()} | alone
     tokens = [found.tokens.shown[place] for place in found.erasable]
-    panel = Panel("", np.stack([_tokens_behind(row) for row in rows.values()]))
+    behind = [np.less.outer(row, row).sum(axis=0) / (len(tokens) - 1) for row in rows.values()]
     return Maps(
-        [[panel]],
+        [[Panel("", np.array(behind, np.float32))]],
         Axis("tokens by", list(rows)),
         Axis("token", tokens),
         scale="share of the other tokens ranked behind",
         most=1.0,
     )
-
-
-def _tokens_behind(importance: Doubles) -> Floats:
-    """Return for each token the share of the others that are less important, `[token]`."""
-    less = np.less.outer(importance, importance).sum(axis=0)
-    return (less / (len(importance) - 1)).astype(np.float32)
 
 
 # The fields of its document (`attncli.features.document`).

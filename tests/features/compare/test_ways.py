@@ -243,7 +243,7 @@ def test_one_token_with_large_numbers_hides_no_mistake(huge, mistake, ways, monk
         put_in_place(monkeypatch, MISTAKES[mistake])
     peers = own_peers(huge, "float32")
     assert max(float(state.abs().max()) for state in peers.theirs(peers.texts[0]).states) > 1e5
-    assert differing(peers, "gradients", "without", "mask padding", "instant") == ways
+    assert differing(peers, *(ways or ("gradients", "without", "mask padding", "instant"))) == ways
 
 
 @pytest.mark.parametrize("mistake", [None, "rotary base", "epsilon"])

@@ -79,19 +79,14 @@ def test_asymmetry_by_hand():
         ((4, 3), []),
         ((0, 0), ["saturation on this head", "shared keys"]),  # small scores: dividing makes rows nearly uniform
         ((3, 1), ["shared keys"]),  # six heads' keys are nearer to its own than four heads'
-        *(
-            pytest.param((layer, head, mask), None, marks=pytest.mark.slow)
-            for layer, head in ((0, 2), (2, 9), (4, 3), (5, 11))
-            for mask in ("padding", "causal")
-        ),
+        ((2, 9, "causal"), []),
     ],
 )
 def test_all_but_a_few_hold_on_heads_of_minilm(minilm, trained, place, failing):
     claims = all_of(minilm, trained(*place))
     assert [claim.name for claim in claims] == [name for name in CLAIMS if name not in OF_DECODERS]
     assert all(np.isfinite(list(claim.figures.values())).all() for claim in claims)
-    failed = [claim.name for claim in claims if not claim.holds]
-    assert failed == failing if failing is not None else set(failed) <= {"shared keys"}
+    assert [claim.name for claim in claims if not claim.holds] == failing
 
 
 @pytest.mark.slow

@@ -227,30 +227,22 @@ def test_every_variant_is_attention(head, seed, temperature):
             assert set(np.unique(one.found.weights)) <= {0, 1} and one.found.entropy == 0
 
 
-def test_figures_are_means_over_the_queries_that_are_real_tokens(trained):
-    one = trained()
+def test_figures_are_over_the_queries_that_are_real_tokens(trained):
+    """Zeros are among the keys that a query may attend to."""
+    one = trained(mask="causal")
     real = counted_queries(one.record, 4)
     assert real.tolist() == [True] * 16 + [False] * 2
-    own = one.record.map(4, 3)[real].astype(float)
+    own, visible = one.record.map(4, 3)[real].astype(float), one.record.mask[real]
+    output = own @ one.value
     for found in variants(one):
         weights = found.found.weights[real].astype(float)
         logs = np.log(np.where(weights > 0, weights, 1))
         assert found.found.entropy == pytest.approx(-(weights * logs).sum() / 16, abs=1e-6)
         assert found.found.moved == pytest.approx(np.abs(weights - own).sum() / 2 / 16)
         assert found.found.same_key == (weights.argmax(1) == own.argmax(1)).mean()
-
-
-def test_zeros_and_the_change_of_the_output_are_over_what_counts_and_is_visible(trained):
-    one = trained(mask="causal")
-    real = counted_queries(one.record, 4)
-    own = one.record.map(4, 3)[real] @ one.value
-    for found in variants(one):
-        weights = found.found.weights[real]
-        visible = one.record.mask[real]
         assert found.zero == pytest.approx((weights[visible] == 0).mean())
-        assert found.output == pytest.approx(
-            np.linalg.norm(weights @ one.value - own) / np.linalg.norm(own), rel=1e-3, abs=1e-5
-        )
+        change = np.linalg.norm(weights @ one.value - output) / np.linalg.norm(output)
+        assert found.output == pytest.approx(change, rel=1e-3, abs=1e-5)
 
 
 def variant_maps(head, **options):
