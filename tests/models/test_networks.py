@@ -258,6 +258,8 @@ def test_attention_in_blocks_of_keys_says_that_its_maps_are_not_to_be_seen(way: 
     )
     with pytest.raises(RequestError, match="attn: its softmax is computed in blocks of keys"):
         seen.record()
+    with pytest.raises(RequestError, match="written by hand in this way"), attncli.capture(taps=[Scaled(1.0)]):
+        whole(x)
 
 
 class NoAttention(nn.Module):
