@@ -359,7 +359,7 @@ class Capture(TorchFunctionMode):
         theirs = product.restore(weights.weights.to(product.right.dtype).reshape(product.left.shape) @ product.right)
         with torch.no_grad():
             same = torch.allclose(product.result(meet(block, (), weigh)), theirs, rtol=1e-3, atol=1e-5)
-        if weights.changed or not same:
+        if weights.changed or not same or name in self._in_blocks:
             raise RequestError(f"{name or 'attention'}: {_NO_TAPS}")
         return self._look(_Found(block, False, False, lambda output, _: product.result(output)), name, None)
 

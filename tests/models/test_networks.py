@@ -258,6 +258,8 @@ def test_attention_in_blocks_of_keys_says_that_its_maps_are_not_to_be_seen(way: 
     )
     with pytest.raises(RequestError, match="attn: its softmax is computed in blocks of keys"):
         seen.record()
+    with pytest.raises(RequestError, match="written by hand in this way"), attncli.capture(taps=[Scaled(1.0)]):
+        whole(x)
 
 
 class NoAttention(nn.Module):
@@ -275,6 +277,8 @@ class NoAttention(nn.Module):
             return self.gate(q.softmax(-1) @ (k.softmax(-2).mT @ v)).softmax(-1) @ self.experts
         if self.way == "slots":  # a softmax over queries
             return (k @ q.mT).softmax(-1).mT @ v
+        if self.way == "slots of the first axis":
+            return (q @ k.mT).softmax(-2) @ v
         if self.way == "slots by einsum":
             return torch.einsum("bkq,bkd->bqd", torch.einsum("bkd,bqd->bkq", k, q).softmax(-1), v)
         if self.way == "similarities":  # which multiply no values
@@ -286,7 +290,16 @@ class NoAttention(nn.Module):
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 @pytest.mark.parametrize(
-    "way", ["linear attention", "slots", "slots by einsum", "similarities", "keys of parameters", "router"]
+    "way",
+    [
+        "linear attention",
+        "slots",
+        "slots of the first axis",
+        "slots by einsum",
+        "similarities",
+        "keys of parameters",
+        "router",
+    ],
 )
 def test_what_is_no_attention_is_not_shown(way: str, mode: type) -> None:
     network = NoAttention(way)
