@@ -339,7 +339,7 @@ def load_statistics(path: Path) -> Statistics:
 def _as_document(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return a document, without labels, from the arrays of an .npz. Raises ValueError."""
     found, shape = parse_json(str(arrays["about"])), arrays["figures"].shape
-    if not isinstance(found, dict) or len(shape) != 3 or arrays["spread"].shape != shape:
+    if not isinstance(found, dict) or len(shape) != 3 or arrays["spread"].shape != shape or arrays["names"].ndim != 1:
         raise ValueError("its arrays have other shapes")
     found["heads"] = [
         {

@@ -85,7 +85,6 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     f"run -l 1 -H 2 --words {OF_TERMS}": "--words has no effect with --terms",
     f"heatmap -l 1 -H 2 --measure norm {OF_TERMS}": "--measure has no effect with --terms",
     f"run -l 1 -H 2 -o a.npz {OF_TERMS}": "--vectors L.H -o maps.safetensors saves them",
-    f"run -l 1 -H 2 --engine transformers {OF_TERMS}": "omit --engine transformers",
     "run -l 1 -H 2 -m tiny-bert --terms @": NO_TERMS,
     "heatmap -o a.svg -l 1 -H 2 -m tiny-modernbert --terms @": NO_TERMS,
     # single commands

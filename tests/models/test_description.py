@@ -4,7 +4,7 @@ import json
 
 import pytest
 from checkpoints import FAMILIES, PECULIAR, edit_config, make_checkpoint
-from foreign_checkpoints import DECODERS, ENCODER_DECODERS, LAYERED, NO_TEXT, TEXT, WORDPIECE, make_foreign
+from foreign_checkpoints import DECODERS, ENCODER_DECODERS, LAYERED, NO_TEXT, WORDPIECE, make_foreign
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,12 +57,12 @@ def test_what_reads_no_text_is_run_by_nobody(tmp_path, family, reads):
         load_model(str(tmp_path))
 
 
-def test_what_has_no_heads_is_run_by_nobody(foreign):
-    model = foreign("mamba")
-    engine, why, config = describe(model.place.path)
+def test_what_has_no_heads_is_run_by_nobody(tmp_path):
+    path = make_foreign(tmp_path, "mamba")
+    engine, why, config = describe(path)
     assert (engine, why, config["layers"]) == (None, "config.json names no attention heads", 2)
-    with pytest.raises(RequestError):
-        model.attend(TEXT)
+    with pytest.raises(RequestError, match="has no attention in transformers with one map per head"):
+        load_model(str(path), "cpu")
 
 
 def test_without_a_tokenizer_nobody_reads_a_text(tiny, tmp_path):
