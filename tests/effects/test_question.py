@@ -95,6 +95,7 @@ def test_what_can_not_be_asked(saying, minilm, head, asking, said):
         make_question(minilm if head is None else saying(head), "the big cat sat", asking)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "token", "said"),
     [

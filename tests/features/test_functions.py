@@ -36,7 +36,7 @@ def test_help_is_for_people(name):
         ("explain", ["The cat sat on the mat."], {"layer": "3", "head": "1", "query": "cat"}),
         ("flow", ["The cat sat."], {"words": True}),
         ("diff", ["The cat sat.", "The dog sat."], {"layer": "3"}),
-        ("generate", ["The cat sat on"], {"max_tokens": 2}),
+        pytest.param("generate", ["The cat sat on"], {"max_tokens": 2}, marks=pytest.mark.slow),
     ],
 )
 def test_a_function_gives_the_document_of_the_command(attncli, name, words, options, request):

@@ -97,6 +97,7 @@ def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader,
 # --- words ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_words_stand_first_with_their_weight_and_what_erasing_them_does(attncli, minilm):
     text, other = "The unbelievably cat saw the dog.", "A cat is sitting on a rug."
     line = ("trust", "--permutations", "2", "--rankings", "120", "--similar-to", other, text)
