@@ -38,7 +38,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from attncli.align.characters import NONE, PAD, SOURCE, sources, targets
 from attncli.align.checkpoint import build
-from attncli.align.networks import Network
+from attncli.align.networks import AlignNetwork
 from attncli.align.translate import FIRST, LAST, is_date, is_day
 from attncli.base import choices
 
@@ -240,7 +240,7 @@ TOGETHER = 250  # texts measured at a time
 OUTSIDER = "\N{CALENDAR}"
 
 
-def train(network: Network, seed: int, steps: int) -> Iterator[float]:
+def train(network: AlignNetwork, seed: int, steps: int) -> Iterator[float]:
     """Train a network in place. Yields the loss of each batch, in nats per character."""
     optimizer = torch.optim.Adam(network.parameters())
     rates = OneCycleLR(optimizer, RATE, steps, pct_start=WARM_UP, cycle_momentum=False)
@@ -268,20 +268,20 @@ def training_batch(seed: int, step: int) -> tuple[list[str], list[str]]:
     return texts, outputs
 
 
-def predict(network: Network, texts: Sequence[str], outputs: Sequence[str]) -> tuple[Tensor, Tensor]:
+def predict(network: AlignNetwork, texts: Sequence[str], outputs: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return the logits of each next character, given the true ones before (teacher forcing), and that character."""
     numbers = targets(outputs)
     return network(sources(texts), numbers[:, :-1]).logits, numbers[:, 1:]
 
 
-def loss_of(network: Network, texts: Sequence[str], outputs: Sequence[str]) -> Tensor:
+def loss_of(network: AlignNetwork, texts: Sequence[str], outputs: Sequence[str]) -> Tensor:
     """Return the mean cross-entropy, in nats, of each next character."""
     logits, true = predict(network, texts, outputs)
     return F.cross_entropy(logits.flatten(0, 1), true.flatten(), ignore_index=PAD)
 
 
 @torch.no_grad()
-def share_exact(network: Network, pairs: Sequence[tuple[str, str]]) -> float:
+def share_exact(network: AlignNetwork, pairs: Sequence[tuple[str, str]]) -> float:
     """Return the share of (text, output) whose greedy translation is the output with its end.
 
     Greedy decoding writes exactly the output if and only if each of its characters, and the end, is the likeliest
@@ -303,7 +303,7 @@ TEST = 2000  # dates to measure on at the end
 TEST_NO_DATES = 500  # texts that are no date
 
 
-def save(network: Network, folder: Path, attention: str, seed: int, steps: int) -> None:
+def save(network: AlignNetwork, folder: Path, attention: str, seed: int, steps: int) -> None:
     """Write a network in half precision."""
     training = {"attention": attention, "seed": seed, "steps": steps}
     metadata = {"format": "attncli-align 2", **{name: json.dumps(value) for name, value in training.items()}}

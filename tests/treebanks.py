@@ -6,8 +6,8 @@ from itertools import accumulate
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.corpus.texts import Place
-from attncli.corpus.treebank import Sentence
+from attncli.corpus.texts import LinePlace
+from attncli.corpus.treebank import TreeSentence
 from attncli.features.probe.tally import Tally
 
 RELATIONS = ("nsubj", "obj", "det", "punct")
@@ -17,7 +17,7 @@ def spaced(words, heads, relations, line=1):
     """A sentence of words with spaces between them."""
     ends = [end + at for at, end in enumerate(accumulate(map(len, words)))]
     spans = [(end - len(word), end) for word, end in zip(words, ends, strict=True)]
-    return Sentence(words, heads, relations, Place("bank", line), " ".join(words), spans)
+    return TreeSentence(words, heads, relations, LinePlace("bank", line), " ".join(words), spans)
 
 
 #  the   cat   chased   mice   .

@@ -10,7 +10,7 @@ from torch import Tensor
 from attncli.models.config import ModelConfig
 from attncli.models.model import as_rows, load_parameters
 from attncli.models.network import Network, empty_network
-from attncli.models.taps import Maps, QueriesAndKeys
+from attncli.models.taps import KeptMaps, QueriesAndKeys
 from attncli.models.transformers_peer import Reference
 from attncli.models.walk import Ending, walk
 from attncli.models.weights import Checkpoint, StateDict, check_shapes
@@ -77,7 +77,7 @@ def walked(
     with torch.inference_mode():
         rows = as_rows(texts, config, mask, CPU, positions)
         kept = QueriesAndKeys(rows.runs, vectors, config.head_dim, like.new_empty)
-        maps = Maps(rows.runs, layers, heads, like.new_empty)
+        maps = KeptMaps(rows.runs, layers, heads, like.new_empty)
         states = list(walk(network, rows, [kept, maps], None if whole else Ending(max(layers), heads)))
     parts = [rows.texts(state) for state in states]
     return Walked(

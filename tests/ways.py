@@ -46,7 +46,7 @@ from attncli.features.compare.beside import (
     real_tokens,
 )
 from attncli.features.compare.eager import Eager, EagerPeers, EagerResult
-from attncli.features.compare.ways import Way
+from attncli.features.compare.ways import CompareWay
 from attncli.models.block import LEAST_QUERIES
 from attncli.models.checkpoint_files import CONFIG_FILE
 from attncli.models.config import read_config
@@ -559,43 +559,43 @@ def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
 
 # --- all of them ----------------------------------------------------------------------------------------
 
-OWN: dict[str, Way[OwnPeers]] = {
+OWN: dict[str, CompareWay[OwnPeers]] = {
     **ways.WAYS,
-    "conversion": Way("settings of a .gguf file", conversion, exact=True),
-    "together": Way("texts of mixed lengths, all layers", together),
-    "one layer": Way("-l N", one_layer),
-    "some heads": Way("-l N -H 3,1", some_heads),
-    "some heads of all": Way("-H 3,1", some_heads_of_all),
-    "pair": Way("--pair", pair),
-    "[PAD]": Way("--pad-to: as without [PAD], of many texts", padding),
-    "formula": Way("MultiHeadAttention.forward", formula),
-    "without": Way("--without", without),
-    "records": Way("what is printed is what was computed", records, exact=True),
-    "vectors": Way("--vectors: q and k, and softmax(q·k / √d)", vectors),
-    "half precision": Way("--dtype bfloat16: maps of its q and k", half_precision, single=True),
-    "in NumPy": Way("short texts: pairs, heads, vectors", in_numpy, single=True),
-    "one head apart": Way("explain, mechanisms", taken_apart, single=True),
+    "conversion": CompareWay("settings of a .gguf file", conversion, exact=True),
+    "together": CompareWay("texts of mixed lengths, all layers", together),
+    "one layer": CompareWay("-l N", one_layer),
+    "some heads": CompareWay("-l N -H 3,1", some_heads),
+    "some heads of all": CompareWay("-H 3,1", some_heads_of_all),
+    "pair": CompareWay("--pair", pair),
+    "[PAD]": CompareWay("--pad-to: as without [PAD], of many texts", padding),
+    "formula": CompareWay("MultiHeadAttention.forward", formula),
+    "without": CompareWay("--without", without),
+    "records": CompareWay("what is printed is what was computed", records, exact=True),
+    "vectors": CompareWay("--vectors: q and k, and softmax(q·k / √d)", vectors),
+    "half precision": CompareWay("--dtype bfloat16: maps of its q and k", half_precision, single=True),
+    "in NumPy": CompareWay("short texts: pairs, heads, vectors", in_numpy, single=True),
+    "one head apart": CompareWay("explain, mechanisms", taken_apart, single=True),
     # At most 3.6 times was seen, where values are 30 times as large as usual: the network and back.
-    "gradients": Way("ablate, trust: by gates, inputs and weights", gradients, times=8),
-    "sums": Way("stats", sums, times=2),
-    "sums of norms": Way("stats --measure norm", partial(sums, measure="norm"), times=2),
-    "distances": Way("stats --distances", distances, single=True),
+    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients, times=8),
+    "sums": CompareWay("stats", sums, times=2),
+    "sums of norms": CompareWay("stats --measure norm", partial(sums, measure="norm"), times=2),
+    "distances": CompareWay("stats --distances", distances, single=True),
 }
-EAGER: dict[str, Way[EagerPeers]] = {
+EAGER: dict[str, CompareWay[EagerPeers]] = {
     **ways.WAYS_OF_EAGER,
-    "together": Way("texts of mixed lengths, all layers", together),
-    "one layer": Way("-l N", one_layer),
-    "some heads": Way("-l N -H 3,1", some_heads),
-    "some heads of all": Way("-H 3,1, the last layer first", some_heads_of_all),
-    "[PAD]": Way("--pad-to: as without [PAD]", padding_alone),
-    "words": Way("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": Way("--tokens", some_tokens),
-    "without": Way("--without", without),
-    "vectors": Way("--vectors, --terms: softmax(scale q·k + terms)", explained),
-    "cuts": Way("cut", cuts),
-    "ablations": Way("ablate, patch", ablations),
-    "gradients": Way("ablate, trust: by gates of heads", gradients_by_heads),
-    "records": Way("what is printed is what was computed", records, exact=True),
+    "together": CompareWay("texts of mixed lengths, all layers", together),
+    "one layer": CompareWay("-l N", one_layer),
+    "some heads": CompareWay("-l N -H 3,1", some_heads),
+    "some heads of all": CompareWay("-H 3,1, the last layer first", some_heads_of_all),
+    "[PAD]": CompareWay("--pad-to: as without [PAD]", padding_alone),
+    "words": CompareWay("--words", partial(grouped, grouping=Grouping(words=True))),
+    "some tokens": CompareWay("--tokens", some_tokens),
+    "without": CompareWay("--without", without),
+    "vectors": CompareWay("--vectors, --terms: softmax(scale q·k + terms)", explained),
+    "cuts": CompareWay("cut", cuts),
+    "ablations": CompareWay("ablate, patch", ablations),
+    "gradients": CompareWay("ablate, trust: by gates of heads", gradients_by_heads),
+    "records": CompareWay("what is printed is what was computed", records, exact=True),
 }
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from attncli.align.networks import Network, Recurrent, Transformer
+from attncli.align.networks import AlignNetwork, Recurrent, Transformer
 from attncli.base.untrusted import Tensors, parse_json
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -16,21 +16,21 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class AlignCheckpoint:
     """A network trained on `steps` batches drawn with `seed`, and its file."""
 
     path: Path
     attention: str
     seed: int
     steps: int
-    network: Network
+    network: AlignNetwork
 
     @property
     def sizes(self) -> dict[str, int]:
         return SIZES[self.attention]
 
 
-def build(attention: str, seed: int = 0) -> Network:
+def build(attention: str, seed: int = 0) -> AlignNetwork:
     """Make a network with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -38,10 +38,10 @@ def build(attention: str, seed: int = 0) -> Network:
         return Transformer(**sizes) if attention == "transformer" else Recurrent(attention, **sizes)
 
 
-def load(attention: str) -> Checkpoint:
+def load(attention: str) -> AlignCheckpoint:
     """Read the network of a kind, in float32."""
     path = WEIGHTS / f"{attention}.safetensors"
     file, network = Tensors(path, "pt"), build(attention)
     network.load_state_dict({name: file.read(name) for name in file.shapes})
     seed, steps = (parse_json(file.metadata[name]) for name in ("seed", "steps"))
-    return Checkpoint(path, attention, seed, steps, network)
+    return AlignCheckpoint(path, attention, seed, steps, network)

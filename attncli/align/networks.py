@@ -168,4 +168,4 @@ class Transformer(nn.Module):
         return table(numbers) * table.embedding_dim**0.5 + self.positions(torch.arange(numbers.shape[1]))
 
 
-Network = Recurrent | Transformer
+AlignNetwork = Recurrent | Transformer

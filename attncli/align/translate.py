@@ -9,7 +9,7 @@ from datetime import date as day
 import torch
 
 from attncli.align.characters import END, NONE, SOURCE, SPECIAL, START, TARGET, UNKNOWN, sources
-from attncli.align.networks import Network
+from attncli.align.networks import AlignNetwork
 from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
@@ -82,7 +82,7 @@ class Alignment:
 
 
 @torch.no_grad()
-def translate(network: Network, texts: Sequence[str]) -> Iterator[Alignment]:
+def translate(network: AlignNetwork, texts: Sequence[str]) -> Iterator[Alignment]:
     """Translate each text by greedy decoding: write the likeliest next character until the END, at most LIMIT of them.
 
     Every step runs the whole network: a date is short. Raises RequestError for a text that is empty or longer than

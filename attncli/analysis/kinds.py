@@ -73,7 +73,7 @@ OTHERWISE = ("content", "idle")  # labels only of heads without another one, in 
 
 
 @dataclass(frozen=True, repr=False)
-class Measure(Brief):
+class KindMeasure(Brief):
     """One measure of every head: the score, the interval of its mean, and the null, `[layer, head]` each.
 
     NaN where a head is not measured. least: the smallest difference from the null that gets a label. floor: the largest
@@ -89,20 +89,24 @@ class Measure(Brief):
     floor: Doubles | None = None
 
     @classmethod
-    def of(cls, name: str, samples: Doubles, nulls: Doubles, least: float, heads: int | None = None) -> "Measure":
+    def of(cls, name: str, samples: Doubles, nulls: Doubles, least: float, heads: int | None = None) -> "KindMeasure":
         """Return the measure of draws and of their nulls, `[draw, layer, head]`. heads: the number of measured ones."""
         null = nulls.mean(axis=0)
         low, high = mean_interval(samples - nulls, covered(heads or samples[0].size))
         return cls(name, samples.mean(axis=0), null + low, null + high, null, least)
 
     @classmethod
-    def of_texts(cls, name: str, mean: Doubles, spread: Doubles, texts: int, null: Doubles, least: float) -> "Measure":
+    def of_texts(
+        cls, name: str, mean: Doubles, spread: Doubles, texts: int, null: Doubles, least: float
+    ) -> "KindMeasure":
         """Return the measure of means over texts, with the standard deviation of the texts' means."""
         half = student(covered(mean.size), texts - 1) * spread / np.sqrt(texts - 1)
         return cls(name, mean, mean - half, mean + half, np.broadcast_to(null, mean.shape), least)
 
     @classmethod
-    def of_counts(cls, name: str, hits: Ints, count: int | Ints, null: Doubles, least: float, of: int = 1) -> "Measure":
+    def of_counts(
+        cls, name: str, hits: Ints, count: int | Ints, null: Doubles, least: float, of: int = 1
+    ) -> "KindMeasure":
         """Return the measure of the share of `count` words that each head finds, by Wilson's interval.
 
         Words are taken for independent. of: among how many such shares that of a head is the best.
@@ -112,7 +116,7 @@ class Measure(Brief):
         low, high = np.array(ends).T.reshape(2, *hits.shape)
         return cls(name, hits / counts, low, high, null, least)
 
-    def beside(self, shuffled: "Measure") -> "Measure":
+    def beside(self, shuffled: "KindMeasure") -> "KindMeasure":
         """Return the measure with the floor that shuffled matrices give."""
         return replace(self, floor=np.full_like(self.score, shuffled.score.max()))
 
@@ -138,7 +142,7 @@ class Judged(Brief):
     """
 
     kind: Kind
-    measures: Sequence[Measure] = ()
+    measures: Sequence[KindMeasure] = ()
     why_not: str = ""
     beside: Mapping[str, Doubles] = field(default_factory=dict)
     details: Mapping[tuple[int, int], str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-Check = Callable[[Any, str], None]
+FieldCheck = Callable[[Any, str], None]
 
 LARGEST = 2**53  # whole numbers up to it are exact in every reader of JSON
 LONGEST_NAME = 5000  # characters: longer than any path
@@ -19,7 +19,7 @@ def refuse(value: Any, what: str, wanted: str) -> None:
     raise ValueError(f"{what} is {reprlib.repr(value)}, and not {wanted}")
 
 
-def integer(least: int = 0, most: int = LARGEST) -> Check:
+def integer(least: int = 0, most: int = LARGEST) -> FieldCheck:
     """Accept a whole number from `least` to `most`. True is not a number here, nor is 3.0."""
 
     def check(value: Any, what: str) -> None:
@@ -33,7 +33,7 @@ def anything(value: Any, what: str) -> None:
     """Accept any value: it is checked elsewhere."""
 
 
-def real() -> Check:
+def real() -> FieldCheck:
     """Accept a number with an absolute value of at most LARGEST."""
 
     def check(value: Any, what: str) -> None:
@@ -43,7 +43,7 @@ def real() -> Check:
     return check
 
 
-def flag() -> Check:
+def flag() -> FieldCheck:
     """Accept True or False."""
 
     def check(value: Any, what: str) -> None:
@@ -53,7 +53,7 @@ def flag() -> Check:
     return check
 
 
-def text(longest: int | None = None) -> Check:
+def text(longest: int | None = None) -> FieldCheck:
     """Accept text of at most `longest` characters that can be written as UTF-8."""
 
     def check(value: Any, what: str) -> None:
@@ -64,7 +64,7 @@ def text(longest: int | None = None) -> Check:
     return check
 
 
-def name(longest: int | None = LONGEST_NAME) -> Check:
+def name(longest: int | None = LONGEST_NAME) -> FieldCheck:
     """Accept a name from a system, such as a file name, which on some systems need not be UTF-8."""
 
     def check(value: Any, what: str) -> None:
@@ -76,7 +76,7 @@ def name(longest: int | None = LONGEST_NAME) -> Check:
     return check
 
 
-def one_of(names: Collection[str]) -> Check:
+def one_of(names: Collection[str]) -> FieldCheck:
     """Accept one of these names."""
 
     def check(value: Any, what: str) -> None:
@@ -86,7 +86,7 @@ def one_of(names: Collection[str]) -> Check:
     return check
 
 
-def maybe(inner: Check) -> Check:
+def maybe(inner: FieldCheck) -> FieldCheck:
     """Accept null or whatever `inner` accepts."""
 
     def check(value: Any, what: str) -> None:
@@ -96,7 +96,7 @@ def maybe(inner: Check) -> Check:
     return check
 
 
-def list_of(inner: Check, count: int | None = None) -> Check:
+def list_of(inner: FieldCheck, count: int | None = None) -> FieldCheck:
     """Accept a list whose values `inner` accepts: `count` of them, by default any number."""
 
     def check(value: Any, what: str) -> None:
@@ -108,7 +108,7 @@ def list_of(inner: Check, count: int | None = None) -> Check:
     return check
 
 
-def fields(inside: Mapping[str, Check], also: Mapping[str, Check] | None = None) -> Check:
+def fields(inside: Mapping[str, FieldCheck], also: Mapping[str, FieldCheck] | None = None) -> FieldCheck:
     """Accept an object with the `inside` fields, optionally the `also` fields, and no others."""
     known = {**inside, **(also or {})}
 

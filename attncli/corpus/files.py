@@ -29,7 +29,7 @@ CHUNK = 2**20  # bytes
 # --- kinds of files, by their names ---------------------------------------------------------------------
 
 
-class Kinds(NamedTuple):
+class FileKinds(NamedTuple):
     """The kinds of files that a command reads from a folder: their content in words, and their suffixes."""
 
     what: str
@@ -40,8 +40,8 @@ class Kinds(NamedTuple):
         return suffix(name) in self.suffixes and not fnmatch(PurePosixPath(name).name, CACHE)
 
 
-TEXTS = Kinds("texts", TEXT + JSON + PARQUET + ARROW)
-TREEBANKS = Kinds("treebanks", TREEBANK)
+TEXTS = FileKinds("texts", TEXT + JSON + PARQUET + ARROW)
+TREEBANKS = FileKinds("treebanks", TREEBANK)
 
 
 def suffix(name: str) -> str:
@@ -62,7 +62,7 @@ def is_table(name: str) -> bool:
 # --- finding --------------------------------------------------------------------------------------------
 
 
-class Input(NamedTuple):
+class InputFile(NamedTuple):
     """A file of a corpus. name: as the user wrote it; path: in its file system (`files`), or "-" for stdin."""
 
     name: str
@@ -80,7 +80,7 @@ def display_name(name: str) -> str:
     return "stdin" if name == STDIN else shorten(printable(name), 150)
 
 
-def find_inputs(names: Sequence[str], kinds: Kinds = TEXTS) -> list[Input]:
+def find_inputs(names: Sequence[str], kinds: FileKinds = TEXTS) -> list[InputFile]:
     """Return the named files in the order of the names; a file that is named twice is there twice.
 
     A name is "-" (stdin), any file, a folder, or a pattern (`*`, `?`, `[...]`, `**` for nested folders). All except
@@ -92,10 +92,10 @@ def find_inputs(names: Sequence[str], kinds: Kinds = TEXTS) -> list[Input]:
     return [one for name in names for one in _find(name, kinds)]
 
 
-def _find(name: str, kinds: Kinds) -> list[Input]:
+def _find(name: str, kinds: FileKinds) -> list[InputFile]:
     """Return the files that one name stands for."""
     if name == STDIN:
-        return [Input(STDIN, STDIN)]
+        return [InputFile(STDIN, STDIN)]
     from fsspec.implementations.local import LocalFileSystem
 
     if is_address(name):
@@ -107,7 +107,7 @@ def _find(name: str, kinds: Kinds) -> list[Input]:
         if files.isdir(path):
             return _find_in_folder(name, files, path, kinds)
         if files.exists(path):
-            return [Input(name, path, files)]
+            return [InputFile(name, path, files)]
         if not MAGIC.search(name):
             raise RequestError(f"can't read {display_name(name)}: No such file or directory{where_to_find(name)}")
         fixed = len(PurePosixPath(re.split(MAGIC, path)[0] + "x").parts) - 1  # parts before the first wildcard
@@ -117,10 +117,10 @@ def _find(name: str, kinds: Kinds) -> list[Input]:
     if not found:
         raise RequestError(f"no file matches {display_name(name)}")
     shown = files.unstrip_protocol if is_address(name) else str
-    return [Input(shown(one["name"]), one["name"], files) for one in sorted(found, key=_parts)]
+    return [InputFile(shown(one["name"]), one["name"], files) for one in sorted(found, key=_parts)]
 
 
-def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Kinds) -> list[Input]:
+def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: FileKinds) -> list[InputFile]:
     """Return the files of a folder that are of these kinds. A Notice names the others."""
     top = PurePosixPath(files.info(path)["name"])
     every = [one for one in files.find(path, detail=True).values() if _shown(one, len(top.parts))]
@@ -141,7 +141,7 @@ def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Ki
                 f"{display_name(one['name'])} is a pipe, or a link that leads nowhere: name the files that are meant"
             )
         inside = PurePosixPath(one["name"]).relative_to(top)
-        inputs.append(Input(f"{name.rstrip('/')}/{inside}", one["name"], files))
+        inputs.append(InputFile(f"{name.rstrip('/')}/{inside}", one["name"], files))
     return inputs
 
 
@@ -162,7 +162,7 @@ class BadFile(RequestError):  # noqa: N818  (a request about a file that is bad)
 
 
 @contextmanager
-def open_input(one: Input) -> Iterator[BinaryIO]:
+def open_input(one: InputFile) -> Iterator[BinaryIO]:
     """Open a file, decompressed. Raises BadFile if it can't be read, here or inside the block."""
     try:
         if one.path == STDIN:
@@ -197,7 +197,7 @@ def import_arrow() -> Any:
     return pyarrow
 
 
-def content_digest(one: Input) -> str | None:
+def content_digest(one: InputFile) -> str | None:
     """Return the SHA-256 of a file's content, decompressed; None for stdin. Raises BadFile if it can't be read."""
     if one.path == STDIN:
         return None

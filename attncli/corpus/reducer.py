@@ -18,11 +18,11 @@ from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.batch_sums import Memory, batch_sums
 from attncli.corpus.engines import pool
-from attncli.corpus.running import Show, Where, go_through, notify_partial, silent
+from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import FIGURES, USUAL, Counting, Sums, plain_part
-from attncli.corpus.texts import Line, Place, TextFormat
+from attncli.corpus.texts import Line, LinePlace, TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
 from attncli.models.engine import Engine, check_every_layer, check_model
@@ -196,7 +196,7 @@ def corpus_statistics(
     check_model(model)
     check_texts("texts", texts)
     work = CountedHeads.of(model.awake(), Counting(mask, distances, measure, words, which), stride=stride)
-    found, partial = go_through(work, (Line(Place("", n, "text"), text) for n, text in enumerate(each_text(texts))))
+    found, partial = go_through(work, (Line(LinePlace("", n, "text"), text) for n, text in enumerate(each_text(texts))))
     if partial:
         raise KeyboardInterrupt
     if not found.texts:
@@ -210,7 +210,7 @@ def count_files(
     reading: TextFormat = TextFormat(),
     stride: int | None = None,
     counting: Counting = USUAL,
-    where: Where = Where(),
+    where: Workplace = Workplace(),
     show: Show = silent,
 ) -> Statistics:
     """Return the statistics over the texts of files ("-" is stdin), folders and addresses, in any amount.

@@ -21,7 +21,7 @@ PROCESSES_A_CORE = 16  # at most: each takes memory, and from two on none makes 
 
 
 @dataclass(frozen=True)
-class Where:
+class Workplace:
     """The engine that counts shards, and the folder of their sums.
 
     on: "here", "ray" (a Ray that runs, or else a new one on this machine), or the address of a Ray (`ray://...`).
@@ -82,7 +82,7 @@ def silent(now: HowFar) -> None:
 
 
 def go_through(
-    work: Work[Total], texts: Iterable[Any], where: Where = Where(), show: Show = silent
+    work: Work[Total], texts: Iterable[Any], where: Workplace = Workplace(), show: Show = silent
 ) -> tuple[Total, bool]:
     """Return the sums over texts, and whether a KeyboardInterrupt ended the run early.
 
@@ -140,7 +140,7 @@ def go_through(
     return total, False
 
 
-def notify_partial(figures: str, where: Where) -> None:
+def notify_partial(figures: str, where: Workplace) -> None:
     """Say in a Notice that a run was interrupted. figures: what it left, as in "figures are PARTIAL, of 3 texts"."""
     more = "" if where.state is None else "; the same command goes on from here"
     warnings.warn(f"interrupted: these {figures}{more}", Notice, stacklevel=3)

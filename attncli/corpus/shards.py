@@ -20,7 +20,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import write_whole
 from attncli.base.printable import first_line
 from attncli.base.untrusted import parse_json, read_regular
-from attncli.corpus.texts import Place
+from attncli.corpus.texts import LinePlace
 from attncli.models.opening import Opening
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Shard(NamedTuple):
     @property
     def where(self) -> str:
         """The place as messages name it."""
-        first: Place = self.texts[0].where
-        last: Place = self.texts[-1].where
+        first: LinePlace = self.texts[0].where
+        last: LinePlace = self.texts[-1].where
         return f"{first} to {last.number if last.file == first.file else last}"
 
     @property

@@ -19,8 +19,8 @@ from attncli.corpus.files import (
     PARQUET,
     TEXTS,
     BadFile,
-    Input,
-    Kinds,
+    FileKinds,
+    InputFile,
     find_inputs,
     import_arrow,
     is_json,
@@ -37,7 +37,7 @@ TOO_LONG = f"longer than {LONGEST >> 20} MB: put a text on each line, or cut it"
 ROWS = 2**10  # rows of a table that are in memory at a time
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """A line or a row of a file, from 1, as messages name it; or a text of a list, from 0, whose `file` is empty."""
 
     file: str
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 class Line(NamedTuple):
     """A text of a file, and the place of its first line or its row."""
 
-    where: Place
+    where: LinePlace
     text: str
 
 
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 class RawLine(NamedTuple):
     """A line as it stands in a file; at: its first byte; content: None if it is longer than LONGEST."""
 
-    where: Place
+    where: LinePlace
     at: int
     content: bytes | None
 
@@ -80,7 +80,7 @@ class RawLine(NamedTuple):
         return self.content is not None and not self.content.decode(encoding, "replace").strip()
 
 
-def lines(one: Input) -> Iterator[RawLine]:
+def lines(one: InputFile) -> Iterator[RawLine]:
     """Yield the lines of a file. Raises BadFile if it can't be read."""
     with open_input(one) as file:
         at = 0
@@ -89,13 +89,13 @@ def lines(one: Input) -> Iterator[RawLine]:
             if not content:
                 return
             length = len(content)
-            yield RawLine(Place(one.display_name, number), at, content if length <= LONGEST else None)
+            yield RawLine(LinePlace(one.display_name, number), at, content if length <= LONGEST else None)
             while length > LONGEST and not content.endswith(b"\n") and (content := file.readline(CHUNK)):
                 at += len(content)
             at += length
 
 
-def paragraphs(one: Input) -> Iterator[tuple[int, list[RawLine]]]:
+def paragraphs(one: InputFile) -> Iterator[tuple[int, list[RawLine]]]:
     """Yield the lines between empty ones, with the first byte of the empty line before them, or 0.
 
     One that is longer than LONGEST ends with a line without content. Raises BadFile as `lines`.
@@ -120,7 +120,7 @@ def paragraphs(one: Input) -> Iterator[tuple[int, list[RawLine]]]:
 # --- tables ---------------------------------------------------------------------------------------------
 
 
-def rows(one: Input, field: str) -> Iterator[str | None]:
+def rows(one: InputFile, field: str) -> Iterator[str | None]:
     """Yield the texts of a column of a table, some rows at a time.
 
     Raises RequestError if the table has no such column, or if the column holds no texts; BadFile for a garbled table.
@@ -146,7 +146,7 @@ def rows(one: Input, field: str) -> Iterator[str | None]:
                 yield from some.cast(pyarrow.large_string()).to_pylist()
 
 
-def check_column(one: Input, schema: Any, field: str) -> None:
+def check_column(one: InputFile, schema: Any, field: str) -> None:
     """Raises RequestError unless there is exactly one column of that name, and it holds texts."""
     kinds = import_arrow().types
     names = shorten(", ".join(map(printable, schema.names)), 100)
@@ -174,7 +174,7 @@ class Choosing(ABC):
     only on the seed, its place in its file, and its content. kinds: of the files that a folder stands for.
     """
 
-    kinds: ClassVar[Kinds] = TEXTS
+    kinds: ClassVar[FileKinds] = TEXTS
     skip_bad: bool = False
     limit: int | None = None
     sample: float | None = None
@@ -193,10 +193,10 @@ class Choosing(ABC):
         return int.from_bytes(drawn.digest(), "big") < self.sample * 2**64
 
     @abstractmethod
-    def read(self, one: Input) -> Iterator[Any]:
+    def read(self, one: InputFile) -> Iterator[Any]:
         """Yield the texts of a file that are taken, whatever the limit."""
 
-    def inputs(self, names: Sequence[str]) -> list[Input]:
+    def inputs(self, names: Sequence[str]) -> list[InputFile]:
         """Return the files. Raises RequestError as `find_inputs`, and for options that have no effect on them."""
         return find_inputs(names, self.kinds)
 
@@ -239,16 +239,16 @@ class TextFormat(Choosing):
         if self.paragraphs and (self.json or self.field is not None):
             raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
 
-    def inputs(self, names: Sequence[str]) -> list[Input]:
+    def inputs(self, names: Sequence[str]) -> list[InputFile]:
         found = super().inputs(names)
         if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in found)):
             raise RequestError("--field is of .jsonl, .parquet, .arrow, and here are lines of text: leave it out")
         return found
 
-    def read(self, one: Input) -> Iterator[Line]:
+    def read(self, one: InputFile) -> Iterator[Line]:
         return (line for at, line in self._lines(one) if line.text and self.takes(at, line.text))
 
-    def _lines(self, one: Input) -> Iterator[tuple[int, Line]]:
+    def _lines(self, one: InputFile) -> Iterator[tuple[int, Line]]:
         """Yield all texts of a file, with their places: bytes, or rows. Empty lines are no texts."""
         json, table = self.json or is_json(one.name), is_table(one.name)
         if self.paragraphs and (json or table):
@@ -257,7 +257,7 @@ class TextFormat(Choosing):
             )
         if table:
             for at, text in enumerate(rows(one, self.field or FIELD)):
-                line = Line(Place(one.display_name, at + 1, "row"), (text or "").strip())
+                line = Line(LinePlace(one.display_name, at + 1, "row"), (text or "").strip())
                 if text is None:
                     self.refuse(line, "there is no text (null)")
                 yield at, line

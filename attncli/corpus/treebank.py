@@ -15,16 +15,16 @@ import numpy as np
 
 from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
-from attncli.corpus.files import TREEBANKS, Input
-from attncli.corpus.texts import Choosing, Place, paragraphs
+from attncli.corpus.files import TREEBANKS, InputFile
+from attncli.corpus.texts import Choosing, LinePlace, paragraphs
 from attncli.text.tokens import Tokens
 
 PUNCTUATION = "punct"
-NOWHERE = Place("", 1)  # of a sentence that is of no file
+NOWHERE = LinePlace("", 1)  # of a sentence that is of no file
 
 
 @dataclass(frozen=True)
-class Sentence:
+class TreeSentence:
     """One sentence of a treebank. All lists have one entry per word.
 
     words: syntactic words. heads: the place, from 0, of the word that this one depends on; None for a root. relations:
@@ -38,7 +38,7 @@ class Sentence:
     words: list[str]
     heads: list[int | None]
     relations: list[str]
-    where: Place = NOWHERE
+    where: LinePlace = NOWHERE
     text: str = ""
     spans: Sequence[tuple[int, int]] = ()
     numbers: Sequence[int] = ()
@@ -58,7 +58,7 @@ class Sentence:
         return [relation.partition(":")[0] == PUNCTUATION for relation in self.relations]
 
 
-def words_of(tokens: Tokens, sentence: Sentence) -> tuple[Tokens, Sentence] | None:
+def words_of(tokens: Tokens, sentence: TreeSentence) -> tuple[Tokens, TreeSentence] | None:
     """Return the tokens of `sentence.text` with their units as `words`, and the sentence with these units.
 
     A token belongs to the words that its characters belong to; one of only a space, to the next word. Words that share
@@ -103,7 +103,7 @@ class TreebankFormat(Choosing):
 
     kinds = TREEBANKS
 
-    def read(self, one: Input) -> Iterator[Sentence]:
+    def read(self, one: InputFile) -> Iterator[TreeSentence]:
         try:
             import conllu  # noqa: F401
         except ImportError as error:
@@ -124,7 +124,7 @@ class TreebankFormat(Choosing):
                 warnings.warn(f"skipped a sentence: {where}: {first_line(error)}", Notice, stacklevel=2)
 
 
-def _read_sentence(where: Place, block: str) -> Sentence:
+def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
     """Return the sentence in the lines of a block. Raises ValueError for anything that is no CoNLL-U or no tree."""
     from conllu.exceptions import ParseException
     from conllu.parser import parse_token_and_metadata
@@ -174,10 +174,10 @@ def _read_sentence(where: Place, block: str) -> Sentence:
     written = (tokens.metadata.get("text") or "").strip()
     spans = _find_forms(written, words, surface) if written else None
     if spans is not None:
-        return Sentence(words, places, relations, where, written, spans)
+        return TreeSentence(words, places, relations, where, written, spans)
     found = _find_forms(forms, words, surface)
     assert found is not None
-    return Sentence(words, places, relations, where, forms, found, agrees=not written)
+    return TreeSentence(words, places, relations, where, forms, found, agrees=not written)
 
 
 def _find_forms(

@@ -42,7 +42,7 @@ from attncli.features.options import MODEL, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Choice, Heads, Input, Request, Selection
-from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed
 
 if TYPE_CHECKING:
@@ -405,15 +405,15 @@ def _report(found: Ablation, top: int, file: str | None) -> Report:
     scale = SCALES[found.answer.kind]
     grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
     parts: list[Part] = [
-        Sentence(describe_direction(found.answer.kind), caption=True),
+        TextLine(describe_direction(found.answer.kind), caption=True),
         grid,
         heads_table(found, top),
         _layers_table(found),
     ]
     if found.importance is not None:
-        parts.append(Sentence(IMPORTANCE))
+        parts.append(TextLine(IMPORTANCE))
     if found.texts > 1:
-        parts.append(Sentence(NO_INTERVAL if found.interval() is None else INTERVAL))
+        parts.append(TextLine(NO_INTERVAL if found.interval() is None else INTERVAL))
     if found.curves:
         parts.append(_curves_table(found.curves))
     layer, head = found.ranked()[0]

@@ -24,10 +24,10 @@ from attncli.features.run import HeadMap
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
 from attncli.record.record import SUFFIXES
-from attncli.report import NextCommand, Part, Report, Sentence
+from attncli.report import NextCommand, Part, Report, TextLine
 
 if TYPE_CHECKING:
-    from attncli.align.checkpoint import Checkpoint
+    from attncli.align.checkpoint import AlignCheckpoint
     from attncli.align.translate import Alignment
 
 SAMPLE = "3 March 2021"
@@ -99,10 +99,10 @@ def _parts(alignment: "Alignment", model: ModelInfo) -> list[Part]:
     title = [f"{alignment.text} → {alignment.output}", f"probability {alignment.probability:.4g}", model.name]
     if model.heads > 1:
         title.append(f"mean of the {model.heads} heads of layer {model.layers - 1}")
-    return [Sentence(" · ".join(title), "strong"), HeadMap(record, title, 3)]
+    return [TextLine(" · ".join(title), "strong"), HeadMap(record, title, 3)]
 
 
-def _describe_model(checkpoint: "Checkpoint") -> ModelInfo:
+def _describe_model(checkpoint: "AlignCheckpoint") -> ModelInfo:
     """Describe the network like any model."""
     sizes = checkpoint.sizes
     return ModelInfo(
@@ -130,7 +130,10 @@ def records_of_alignment(alignment: "Alignment", model: ModelInfo) -> list[Atten
 
 
 def _document(
-    checkpoint: "Checkpoint", model: ModelInfo, alignments: "Sequence[Alignment]", records: Sequence[AttentionRecord]
+    checkpoint: "AlignCheckpoint",
+    model: ModelInfo,
+    alignments: "Sequence[Alignment]",
+    records: Sequence[AttentionRecord],
 ) -> dict[str, Any]:
     """Return the document of --json: the maps are records, as in `run --json`."""
     training = {name: getattr(checkpoint, name) for name in ("attention", "seed", "steps", "sizes")}

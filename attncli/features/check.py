@@ -22,7 +22,7 @@ from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import chosen_layers, notify, read_inputs
 from attncli.features.options import MORE, SELECTION, argument, choice, option
-from attncli.report import Axis, Column, Maps, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, MapAxis, Maps, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import Cell
 
 SHORTEST, LONGEST = 0.1, 86_400.0  # seconds
@@ -199,7 +199,7 @@ def _check_number(option: str, number: float, least: float, most: float) -> None
 def _code_report(document: dict[str, Any]) -> Report:
     """Report each check, the maps of a layer, the verdict, and for each mistake its place and its remedy."""
     # The verdict on right code has its conventions.
-    conventions = [] if document["right"] else [Sentence("; ".join(document["conventions"]))]
+    conventions = [] if document["right"] else [TextLine("; ".join(document["conventions"]))]
     table = Table(
         [Column("check", "prose"), Column("verdict", "name"), Column("difference"), Column("note", "prose", leaves=1)],
         [
@@ -213,7 +213,7 @@ def _code_report(document: dict[str, Any]) -> Report:
         made |= {f"by {printable(document['name'])}": maps["theirs"]} if maps["theirs"] else {}
         head = f"{maps['layer']}.{maps['head']}"
         panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
-        parts.append(Maps([panels], Axis("queries", maps["shown"]), Axis("keys", maps["shown"])))
+        parts.append(Maps([panels], MapAxis("queries", maps["shown"]), MapAxis("keys", maps["shown"])))
     lines = []
     for one in document["diagnosis"]:
         where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
@@ -222,7 +222,7 @@ def _code_report(document: dict[str, Any]) -> Report:
         lines.append(f"the smallest input that shows it, {document['smallest']}")
     if document["hint"]:
         lines.append(document["hint"])
-    return _report(document, [*parts, Sentence(document["verdict"], "strong"), *map(Sentence, lines)])
+    return _report(document, [*parts, TextLine(document["verdict"], "strong"), *map(TextLine, lines)])
 
 
 def _laws_report(document: dict[str, Any]) -> Report:
@@ -244,7 +244,7 @@ def _laws_report(document: dict[str, Any]) -> Report:
             law = f"{one['name']} with {one['backend']}" if one["name"] in checked else one["name"]
             lines.append(f"not checked: {law} ({one['note']})")
     lines += [f"not checked: {one['name']} ({one['note']})" for one in document["backends"] if not one["available"]]
-    return _report(document, [table, Sentence(document["verdict"], "strong"), *map(Sentence, dict.fromkeys(lines))])
+    return _report(document, [table, TextLine(document["verdict"], "strong"), *map(TextLine, dict.fromkeys(lines))])
 
 
 def _report(document: dict[str, Any], parts: Sequence[Part]) -> Report:

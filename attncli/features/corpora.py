@@ -1,6 +1,6 @@
 """Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
 
-A feature takes the options that it has from here and derives from `CorpusFeature`, whose `where` makes a `Where` of
+A feature takes the options that it has from here and derives from `CorpusFeature`, whose `where` makes a `Workplace` of
 them. All of them have `use="files"`: they have no effect where nothing is counted.
 """
 
@@ -15,7 +15,7 @@ from attncli.features.feature import Feature
 from attncli.features.options import MODEL, OUTPUT, TEXT, Option, of_files
 
 if TYPE_CHECKING:
-    from attncli.corpus.running import HowFar, Where
+    from attncli.corpus.running import HowFar, Workplace
 
 Field = Annotated[
     str | None,
@@ -62,7 +62,7 @@ Workers = Annotated[
 On = Annotated[
     str,
     of_files(
-        MODEL, "--on", rare=True, metavar="WHERE", help="Where to count: here, ray, or ray://ADDRESS of a cluster."
+        MODEL, "--on", rare=True, metavar="WHERE", help="Workplace to count: here, ray, or ray://ADDRESS of a cluster."
     ),
 ]
 WorkerGpus = Annotated[
@@ -80,19 +80,19 @@ class CorpusFeature(Feature):
     on: str
     worker_gpus: float
 
-    def where(self) -> "Where":
+    def where(self) -> "Workplace":
         """Return the machines that count shards, and the folder of their sums.
 
-        Raises RequestError for empty shards, for options that have no effect, and as `Where` does.
+        Raises RequestError for empty shards, for options that have no effect, and as `Workplace` does.
         """
-        from attncli.corpus.running import Where
+        from attncli.corpus.running import Workplace
 
         if self.sample is None:
             self.refuse("without --sample, whose draw it is", "seed")
         size = None if self.shard_mb is None else round(self.shard_mb * 2**20)
         if size == 0:
             raise RequestError(f"--shard-mb {self.shard_mb:g}: a shard has at least one byte")
-        where = Where(self.on, self.workers, self.worker_gpus, self.state, size)
+        where = Workplace(self.on, self.workers, self.worker_gpus, self.state, size)
         if where.on_ray:
             self.refuse("with --on ray, where --worker-gpus says it", "device")
         return where

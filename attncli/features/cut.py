@@ -40,7 +40,7 @@ from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.selection import Selection, name_of, number_list, select_pieces
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
 
@@ -500,12 +500,12 @@ def _joint_report(found: JointCut) -> Report:
     )
     picture = Maps(
         [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
-        Axis("cut in", cut_in),
-        Axis("", [name for name, _ in columns[:2]]),
+        MapAxis("cut in", cut_in),
+        MapAxis("", [name for name, _ in columns[:2]]),
         scale=SCALES[found.answer.kind],
         signed=found.answer.kind not in FROM_NOTHING,
     )
-    more = [Sentence(f"and {left} more: --json has all", "faint")] if left > 0 else []
+    more = [TextLine(f"and {left} more: --json has all", "faint")] if left > 0 else []
     listed = [" to ".join(pair) for pair in names[:NAMED]]
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return Report(
@@ -515,7 +515,7 @@ def _joint_report(found: JointCut) -> Report:
             edges,
             *more,
             effects,
-            Sentence(control, caption=True),
+            TextLine(control, caption=True),
         ],
         found.document,
         itemgetter("effects"),
@@ -538,7 +538,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
     )
     ends = ("queries", found.record.tokens, found.queries), ("keys", found.record.keys, found.keys)
     queries, keys = (
-        Axis(name, [of.shown[place] for place in places], places, [of.special[place] for place in places])
+        MapAxis(name, [of.shown[place] for place in places], places, [of.special[place] for place in places])
         for name, of, places in ends
     )
     seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
@@ -554,7 +554,7 @@ def _single_report(found: EdgeEffects, top: int) -> Report:
     query, key = found.names(ranked[0][0])
     return Report(
         _title(found),
-        [*_captions(found, "the edge"), maps, *([table] if can else []), Sentence(_correlated(found), caption=True)],
+        [*_captions(found, "the edge"), maps, *([table] if can else []), TextLine(_correlated(found), caption=True)],
         found.document,
         itemgetter("edges"),
         picture=[maps],
@@ -582,8 +582,8 @@ def _captions(found: _Cuts, what: str) -> list[Part]:
     if record.pairs is not None:
         names = [str(record.choice)]
     return [
-        Sentence(f"cut in {' and '.join(names)}: {rest}", caption=True),
-        Sentence(describe_direction(found.answer.kind, what), caption=True),
+        TextLine(f"cut in {' and '.join(names)}: {rest}", caption=True),
+        TextLine(describe_direction(found.answer.kind, what), caption=True),
     ]
 
 

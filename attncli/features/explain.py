@@ -33,7 +33,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
 from attncli.record.formula import softmax
 from attncli.record.selection import choose_head, name_layers, select_token
-from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, NextCommand, Part, Report, Table, TextLine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -335,7 +335,7 @@ def row_report(document: dict[str, Any]) -> Report:
     before, after = _beginning(document), _end(document)
     return Report(
         title,
-        [*map(Sentence, before), _table(document), *map(Sentence, after), *_block(document)],
+        [*map(TextLine, before), _table(document), *map(TextLine, after), *_block(document)],
         lambda: document,
         itemgetter("block" if "block" in document else "keys"),
         picture=[_Bars(document)],
@@ -494,9 +494,9 @@ def _block(document: Mapping[str, Any]) -> list[Part]:
     columns = [Column("vector"), Column("length (others)"), Column("cosine with x (others)"),
                Column("added / stream (others)", leaves=1)]  # fmt: skip
     return [
-        Sentence(f"layer {document['layer']}, {_name(document['query'])}: from x, the layer's input, to its output"),
+        TextLine(f"layer {document['layer']}, {_name(document['query'])}: from x, the layer's input, to its output"),
         Table(columns, rows),
-        Sentence(BLOCK),
+        TextLine(BLOCK),
     ]
 
 

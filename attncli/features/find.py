@@ -25,7 +25,7 @@ from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Heads, Request, Selection, select_pieces, select_token
-from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
 
 if TYPE_CHECKING:
     from attncli.corpus.statistics import Statistics
@@ -233,8 +233,8 @@ def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
         parts: list[Part] = [Table(columns, rows)]
     else:
         table = _edges_table(heads)
-        sinks = [Sentence(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
-        parts = [table, Sentence(USUAL), *sinks]
+        sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
+        parts = [table, TextLine(USUAL), *sinks]
     ends = [f'"{document["from"]}" to "{document["to"]}"'] if "from" in document else []
     measure = [] if document["measure"] == "weight" else [document["measure"]]
     texts = [] if document["of"] == 1 else [f"{document['texts']} of {document['of']} texts"]

@@ -33,7 +33,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import DIVIDED, hide_masked, model_name, record_size
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -343,17 +343,17 @@ def _title(found: Followed, words: bool) -> list[str]:
 
 
 def _meanings(found: Followed) -> list[Part]:
-    return [*(Sentence(MEANING[name], caption=True) for name in found.shares), *_divided(found.record)]
+    return [*(TextLine(MEANING[name], caption=True) for name in found.shares), *_divided(found.record)]
 
 
 def _divided(record: AttentionRecord) -> list[Part]:
     """Say that rows are divided by their sums, where heads have sinks."""
-    return [Sentence(DIVIDED, caption=True)] if record.sinks and record.measure == "weight" else []
+    return [TextLine(DIVIDED, caption=True)] if record.sinks and record.measure == "weight" else []
 
 
 def _maps(found: Followed, query: int | None = None) -> Maps:
     """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout."""
-    axis, maps = Axis("query", found.record.tokens.shown), found.maps()
+    axis, maps = MapAxis("query", found.record.tokens.shown), found.maps()
     return Maps(
         [[Panel(name, rows[number]) for name, rows in maps.items()] for number in range(len(found.layers))],
         axis,

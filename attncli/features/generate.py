@@ -45,7 +45,7 @@ from attncli.record.display import model_name
 from attncli.record.parts import UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import number_list, numbered_names, select_pieces
-from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
 from attncli.text.tokens import Tokens, joined
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Generate(Feature):
     def report(self, progress: Progress = silent) -> Report:
         *pieces, last = self._reports()
         title, _, written = "".join(piece.verbatim or "" for piece in pieces).partition("\n")
-        return replace(last, title=[title], parts=[*map(Sentence, filter(None, written.split("\n"))), *last.parts])
+        return replace(last, title=[title], parts=[*map(TextLine, filter(None, written.split("\n"))), *last.parts])
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
@@ -371,11 +371,11 @@ def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | No
                 f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({after[1]:.1%}; as "
                 f"it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change {after[0]:.1%})"
             )
-        parts += [Sentence(line, "strong"), Sentence("")]
+        parts += [TextLine(line, "strong"), TextLine("")]
     steps = _steps(shown)
     parts += [_steps_table(shown, steps), *_heads_parts(shown)]
     if note is not None:
-        parts.append(Sentence(note, "faint"))
+        parts.append(TextLine(note, "faint"))
 
     def save_as_page(path: Path) -> None:
         from attncli.page import page, save_page
@@ -438,7 +438,7 @@ def _steps_table(writing: _Writing, steps: Sequence[Mapping[str, Any]]) -> Table
     return Table(columns, rows)
 
 
-def _heads_parts(writing: _Writing) -> list[Table | Sentence]:
+def _heads_parts(writing: _Writing) -> list[Table | TextLine]:
     """Return the heads with edges far above usual at the most written tokens."""
     looks = writing.looks
     of_heads: dict[tuple[int, int], dict[int, Edge]] = defaultdict(dict)
@@ -453,7 +453,7 @@ def _heads_parts(writing: _Writing) -> list[Table | Sentence]:
         about += f". to {visible(looks.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
         nothing = f"no head looked at a word {STRONG} above its usual weight"
-        return [Sentence(nothing, "strong"), Sentence(about, "faint")]
+        return [TextLine(nothing, "strong"), TextLine(about, "faint")]
     queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     strongest = {head: max(found.values(), key=lambda edge: edge.above) for head, found in of_heads.items()}
     order = sorted(of_heads, key=lambda head: (-len(of_heads[head]), -strongest[head].above))
@@ -466,7 +466,7 @@ def _heads_parts(writing: _Writing) -> list[Table | Sentence]:
     title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
     columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
     columns += [Column("weight"), Column("usual")]
-    return [Sentence(""), Table(columns, rows, title), Sentence(about, "faint")]
+    return [TextLine(""), Table(columns, rows, title), TextLine(about, "faint")]
 
 
 # --- with a change --------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from attncli.models.block import Block, Tap
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import drawn_map, model_name, record_size
-from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -606,7 +606,7 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
     for number, text in enumerate(found):
         record = next(iter(text.records.values()))
         if len(found) > 1:
-            parts.append(Sentence(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
+            parts.append(TextLine(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
         first = next(iter(text.effects.values()))  # of the causal mask, where there is one without
         most_moved = max(first, key=lambda head: first[head].moved)
         parts += [_maps(text, list(first) if heads_chosen else [most_moved]), *_effects(text)]
@@ -626,7 +626,7 @@ def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: boo
 
 def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
     """Return a row of maps for each head, one under each mask."""
-    axis = Axis("query", found.tokens.shown, special=found.tokens.special)
+    axis = MapAxis("query", found.tokens.shown, special=found.tokens.special)
     panels = [
         [
             Panel(CAPTIONS[name], drawn_map(record, layer, head), _hidden_keys(record, layer))
@@ -667,7 +667,7 @@ def _effects(found: Masked) -> list[Part]:
         "moved: the share of a query's weight that the mask sends elsewhere (total variation to the unmasked row), "
         "mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must be 0."
     )
-    return [Table([Column("head"), *columns], rows), Sentence(legend)]
+    return [Table([Column("head"), *columns], rows), TextLine(legend)]
 
 
 def _laws(laws: Sequence[Law]) -> Table:
@@ -702,13 +702,13 @@ def _windows(windows: Windows) -> list[Part]:
         "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
         "within: the largest change of the other vectors."
     )
-    parts = [Table(columns, rows), Sentence(legend)]
+    parts = [Table(columns, rows), TextLine(legend)]
     if windows.tokens < windows.shortest:
         short = (
             f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
             f"{windows.shortest} tokens on."
         )
-        parts.append(Sentence(short))
+        parts.append(TextLine(short))
     return parts
 
 

@@ -10,7 +10,7 @@ from attncli.base.progress import Progress, silent
 from attncli.features import completion
 from attncli.features.feature import Feature
 from attncli.features.options import argument
-from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
 
 if TYPE_CHECKING:
     from attncli.models.aliases import Alias
@@ -144,8 +144,8 @@ def _list_report() -> Report:
     if here:
         columns = [Column("here"), Column("layers x heads", leaves=1), Column("weights", leaves=2), Column("from")]
         rows = [(_title(one), _size(one), _megabytes(one["bytes"]), one["origin"]) for one in here]
-        parts += [Table(columns, rows), *(Sentence(f"{one['name']}: {one['path']}") for one in here)]
-    parts += [Sentence(""), Sentence("families, and their models by layers x heads")]
+        parts += [Table(columns, rows), *(TextLine(f"{one['name']}: {one['path']}") for one in here)]
+    parts += [TextLine(""), TextLine("families, and their models by layers x heads")]
     families: dict[str, dict[str, list[str]]] = {}  # by what models have in common, and then by their size
     for entry in entries:
         facts = [entry["family"], f"positions {entry['positions']}"]
@@ -154,8 +154,8 @@ def _list_report() -> Report:
         facts.append(f"at most {entry['max_tokens']} tokens")
         families.setdefault(" · ".join(facts), {}).setdefault(_size(entry), []).append(_title(entry))
     for family, sizes in families.items():
-        parts += [Sentence(""), Sentence(family, "strong")]
-        parts += [Sentence(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
+        parts += [TextLine(""), TextLine(family, "strong")]
+        parts += [TextLine(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
     example = NextCommand("models", {"action": "show", "name": here[0]["name"]} if here else {})
     return Report([], parts, lambda: {"models": entries}, next=example if here else None)
 
@@ -192,7 +192,7 @@ def _model_report(entry: dict[str, Any], name: str) -> Report:
     }
     known = {key: value for key, value in facts.items() if value is not None}
     width = max(map(len, known))
-    lines = [Sentence(f"{key:<{width}}  {value}") for key, value in known.items()]
+    lines = [TextLine(f"{key:<{width}}  {value}") for key, value in known.items()]
     return Report([], lines, lambda: entry, next=NextCommand("run", {"model": name}))
 
 

@@ -34,7 +34,7 @@ from attncli.features.options import SELECTION, argument, choice
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import Choice, Heads, Request, Selection, name_of, number_list
-from attncli.report import Axis, Column, HeadGrid, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, HeadGrid, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Fed, Tokens
 
@@ -330,15 +330,15 @@ def _report(found: PatchResult, top: int, texts: dict[str, str]) -> Report:
     return Report(
         [model_name(found.model.full_name), outputs, f"mask {found.answer.mask}"],
         [
-            Sentence(patched, caption=True),
-            Sentence(SHARE, caption=True),
+            TextLine(patched, caption=True),
+            TextLine(SHARE, caption=True),
             *([] if found.by == "layer" else [_maps(found, [Panel("share", found.shares)])]),
             _table(found, top),
-            Sentence(CONTROL),
+            TextLine(CONTROL),
         ],
         found.document,
         itemgetter("patches"),
-        picture=[Sentence(ENDS, caption=True), maps],
+        picture=[TextLine(ENDS, caption=True), maps],
         next=NextCommand("diff", texts),
     )
 
@@ -348,11 +348,11 @@ def _maps(found: PatchResult, panels: list[Panel]) -> Part:
     most = float(np.nanmax(np.abs(found.shares))) or None
     if found.by == "head":
         return HeadGrid(panels, found.layers, found.heads, "share", signed=True, most=most)
-    across, places = Axis("head", ["all heads"]), range(len(found.tokens))
+    across, places = MapAxis("head", ["all heads"]), range(len(found.tokens))
     if found.by == "token":
-        across = Axis("token", [_token_pair(found, place) for place in places], places)
+        across = MapAxis("token", [_token_pair(found, place) for place in places], places)
     wide = len(str(max(found.layers)))
-    rows = Axis("layer", [f"layer {layer:>{wide}}" for layer in found.layers])
+    rows = MapAxis("layer", [f"layer {layer:>{wide}}" for layer in found.layers])
     return Maps([panels], rows, across, scale="share", signed=True, most=most)
 
 

@@ -21,7 +21,7 @@ from attncli.features.options import OUTPUT, option
 from attncli.record import AttentionRecord, save_records
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
-from attncli.report import Axis, Maps, NextCommand, Panel, Part, Report, Sentence
+from attncli.report import MapAxis, Maps, NextCommand, Panel, Part, Report, TextLine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -205,7 +205,7 @@ def _text_report(
     """Report a text: its title, the model's prediction, and some of its heads."""
     from attncli.record.display import describe_prediction
 
-    prediction = [Sentence(line, "strong") for line in describe_prediction(part.record)]
+    prediction = [TextLine(line, "strong") for line in describe_prediction(part.record)]
     return _report(part.title, [*prediction, part], [part.record], next=next, findings=findings)
 
 
@@ -374,14 +374,14 @@ def _terms_report(record: AttentionRecord) -> RecordReport:
     tokens, keys = record.tokens, record.keys
     maps = Maps(
         [[Panel(name, values)] for name, values in parts.items()],
-        Axis("queries", tokens.shown, range(len(tokens)), tokens.special),
-        Axis("keys", keys.shown, range(len(keys)), keys.special),
+        MapAxis("queries", tokens.shown, range(len(tokens)), tokens.special),
+        MapAxis("keys", keys.shown, range(len(keys)), keys.special),
         scale=SCORE,
         signed=True,
         apart=True,
     )
-    prediction = [Sentence(line, "strong") for line in describe_prediction(record)]
-    equation = Sentence(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
+    prediction = [TextLine(line, "strong") for line in describe_prediction(record)]
+    equation = TextLine(f"{SCORE} = {' + '.join(name for name in parts if name != SCORE)}", caption=True)
     title = title_of_record(record, f"layer {layer} head {head}")
     return _report(title, [*prediction, equation, maps], [record], terms=True)
 

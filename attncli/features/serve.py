@@ -13,7 +13,7 @@ from attncli.features.feature import Feature
 from attncli.features.inputs import names_of, notify, read_inputs
 from attncli.features.options import OUTPUT, option
 from attncli.models.opening import Opening
-from attncli.report import Report, Sentence
+from attncli.report import Report, TextLine
 
 MOST_TEXTS = 200  # texts of a file in the menu
 LARGEST_PORT = 65535
@@ -76,7 +76,7 @@ class Serve(Feature):
         session = Session([Opening(name, self.device, self.dtype, self.engine, self.without) for name in names])
         site = Site(session, texts, replace(WHOLE_TEXT, measure=self.measure), tuple(masks))
         for address in serve(site, listening, self.host):
-            yield Report([], [Sentence(address)], dict)
+            yield Report([], [TextLine(address)], dict)
             notify("open this address; Ctrl-C ends the server")
             if self.open_it and not webbrowser.open(address):
                 notify("no browser could be opened: open the address yourself")

@@ -42,7 +42,7 @@ from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet, select_numbers
 from attncli.models.calls import block_of, no_projection
 from attncli.models.devices import STORAGE
-from attncli.models.hand_written import PRODUCTS, HandWritten, Product, Weights, is_parameter, tensors_of
+from attncli.models.hand_written import PRODUCTS, HandWritten, Product, WrittenWeights, is_parameter, tensors_of
 from attncli.models.taps import transformed_lengths
 from attncli.models.transformers_place import by_head
 from attncli.models.weighing import map_dtype, weigh
@@ -349,7 +349,7 @@ class Capture(TorchFunctionMode):
             self.missed.append(f"{name or 'attention'}: {first_line(error)}")
         return result
 
-    def _meet_by_hand(self, weights: Weights, product: Product) -> Tensor:
+    def _meet_by_hand(self, weights: WrittenWeights, product: Product) -> Tensor:
         """Put the block of weights that are computed by hand in their place, so that taps can change it.
 
         Raises RequestError where the block would not give the same weights.

@@ -47,7 +47,7 @@ class Product(NamedTuple):
         return self.restore(output.reshape(*self.left.shape[:-1], output.shape[-1]).to(self.left.dtype))
 
 
-class Scores(NamedTuple):
+class WrittenScores(NamedTuple):
     """Scores of queries and keys: scale · query @ key + terms, where `exact` and not masked.
 
     query `[..., query, size]`, key `[..., size, key]`.
@@ -60,10 +60,10 @@ class Scores(NamedTuple):
     exact: bool
 
 
-class Weights(NamedTuple):
+class WrittenWeights(NamedTuple):
     """Weights `[..., query, key]`: the softmax of `final`, masked scores. changed: something was done to them since."""
 
-    scores: Scores
+    scores: WrittenScores
     final: Tensor
     weights: Tensor
     changed: bool = False
@@ -104,13 +104,13 @@ class HandWritten:
     def __init__(self) -> None:
         self._known: WeakIdKeyDictionary = WeakIdKeyDictionary()  # Scores and Weights of tensors, while these live
 
-    def find(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Weights, Product] | None:
+    def find(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[WrittenWeights, Product] | None:
         """Return the weights and the product if this call of torch multiplies weights with values."""
         if name not in PRODUCTS or not self._known:
             return None
         first = next(tensors_of(args, kwargs), None)
         weights = self._known.get(first)
-        product = _product(name, args, kwargs) if isinstance(weights, Weights) else None
+        product = _product(name, args, kwargs) if isinstance(weights, WrittenWeights) else None
         return None if product is None or product.added is not None else (weights, product)
 
     def follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
@@ -121,27 +121,27 @@ class HandWritten:
             product = _product(name, args, kwargs)
             if product is not None and not is_parameter(product.left) and not is_parameter(product.right):
                 terms = () if product.added is None else _without_mask(product.added)
-                self._known[result] = Scores(product.left, product.right, product.scale, terms, True)
+                self._known[result] = WrittenScores(product.left, product.right, product.scale, terms, True)
             return
         tensors = list(tensors_of(args, kwargs)) if self._known else []
         given = next((one for one in tensors if one in self._known), None)
         if given is None:
             return
         known = self._known[given]
-        if name in _SOFTMAXES and isinstance(known, Scores):
+        if name in _SOFTMAXES and isinstance(known, WrittenScores):
             dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if dim in (-1, result.dim() - 1):
-                self._known[result] = Weights(known, given, result.detach())
+                self._known[result] = WrittenWeights(known, given, result.detach())
         elif result.dim() and given.shape[-1:] == result.shape[-1:] and given.numel() == result.numel():
-            if isinstance(known, Weights):
+            if isinstance(known, WrittenWeights):
                 self._known[result] = known if name in _SAME else known._replace(changed=True)
             else:
                 self._known[result] = known if name in _SAME | _MASKING else _changed(known, name, args, given)
-        elif isinstance(known, Scores) and name in ("add", "sub") and given.shape[-2:] == result.shape[-2:]:
+        elif isinstance(known, WrittenScores) and name in ("add", "sub") and given.shape[-2:] == result.shape[-2:]:
             self._known[result] = _changed(known, name, args, given)  # the terms of each text
 
 
-def _changed(scores: Scores, name: str, args: Sequence[Any], given: Tensor) -> Scores:
+def _changed(scores: WrittenScores, name: str, args: Sequence[Any], given: Tensor) -> WrittenScores:
     """Return scores after a call of arithmetic."""
     name, other = name.removesuffix("_"), args[1] if len(args) == 2 else None
     if args and args[0] is not given and name in ("add", "mul"):

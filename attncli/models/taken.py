@@ -9,7 +9,7 @@ import numpy as np
 from attncli.base.arrays import Array, Bools, Doubles, Floats, as_floats, as_numpy
 from attncli.models.block import Tap
 from attncli.models.rows import LayerMask, Rows, Run, of_layers
-from attncli.models.taps import GroupedMaps, Lengths, Maps, QueriesAndKeys, Terms, query_steps
+from attncli.models.taps import GroupedMaps, KeptMaps, Lengths, QueriesAndKeys, Terms, query_steps
 from attncli.models.walk import Ending, Walker
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of, between_units
@@ -89,11 +89,11 @@ class RequestTaps:
     def __init__(self, model: Walker, rows: Rows, axes: Sequence[Axes], asked: Selected, norms: bool) -> None:
         self.model, self.axes, self.asked = model, axes, asked
         empty_map, zeros = partial(model.array, maps=True), partial(model.array, zeros=True)
-        self.maps: Maps | None = None
+        self.maps: KeptMaps | None = None
         self.grouped: GroupedMaps | None = None
         self.lengths: Lengths | None = None
         if all(one.are_complete for one in axes):
-            self.maps = Maps(rows.runs, asked.layers, asked.heads, empty_map)
+            self.maps = KeptMaps(rows.runs, asked.layers, asked.heads, empty_map)
             self.lengths = Lengths(rows.runs, asked.layers, asked.heads, empty_map) if norms else None
         else:
             self.grouped = GroupedMaps(axes, asked.layers, asked.heads, partial(zeros, maps=True), norms)

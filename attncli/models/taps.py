@@ -1,6 +1,6 @@
 """Taps that several features share. They keep parts of a walk's blocks, or change them.
 
-    maps = Maps(rows.runs, layers, heads, like.new_empty)
+    maps = KeptMaps(rows.runs, layers, heads, like.new_empty)
     for _ in walk(network, rows, [maps]):
         pass
     maps.kept[0]  # of the first run, [text, layer, head, query, key]
@@ -26,7 +26,7 @@ _Gate = float | Sequence[float] | Array
 _Empty = Callable[[Sequence[int]], Array]  # allocates an array of a shape
 
 
-class Maps(Tap):
+class KeptMaps(Tap):
     """Keeps the weights of some heads of some layers, in the order requested.
 
     kept: for each run `[text, layer, head, query, key]`, allocated by `empty(shape)`. Weights are written there

@@ -28,7 +28,7 @@ from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
 from attncli.models.block import Block, Tap, meet
 from attncli.models.calls import block_of, no_projection
-from attncli.models.hand_written import HandWritten, Product, Weights
+from attncli.models.hand_written import HandWritten, Product, WrittenWeights
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
 
@@ -193,7 +193,7 @@ class _InPlace(TorchFunctionMode):
         self.followed.follow(name, args, kwargs, result)
         return result
 
-    def _is_place(self, weights: Weights, product: Product) -> bool:
+    def _is_place(self, weights: WrittenWeights, product: Product) -> bool:
         """Return whether our place is here: in a search, whether it gives what the network's own product gives."""
         current = _CURRENT.get()
         if isinstance(current, TappedPass):

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES, as_dataframe, as_text, check_suffix, save_document, table_of
-from attncli.report.parts import Axis, Cell, Column, HeadGrid, Maps, Panel, Part, Sentence, Table
+from attncli.report.parts import Cell, Column, HeadGrid, MapAxis, Maps, Panel, Part, Table, TextLine
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
-    "Axis",
     "Cell",
     "Column",
     "HeadGrid",
+    "MapAxis",
     "Maps",
     "NextCommand",
     "Panel",
     "Part",
     "Report",
-    "Sentence",
     "Table",
+    "TextLine",
 ]
 
 

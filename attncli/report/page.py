@@ -11,7 +11,7 @@ from attncli.base.printable import printable, visible
 from attncli.page.document import assembled, script
 from attncli.page.packing import TEXTS, Chunks, packed
 from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
-from attncli.report.parts import Axis, HeadGrid, Maps, Panel, Part, Sentence
+from attncli.report.parts import HeadGrid, MapAxis, Maps, Panel, Part, TextLine
 
 MAIN = "compare"
 BETWEEN = {"tokens": " → ", "heads": ", "}
@@ -38,26 +38,26 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
                 part.apart,
             )
         if isinstance(part, HeadGrid):
-            rows = Axis("layer", [f"layer {layer}" for layer in part.layers])
-            columns = Axis("head", [f"head {head}" for head in part.heads])
+            rows = MapAxis("layer", [f"layer {layer}" for layer in part.layers])
+            columns = MapAxis("head", [f"head {head}" for head in part.heads])
             return panels_page(title, parts, part.panels, rows, columns, part.signed, "heads")
     raise RequestError(f"there is no page of {' · '.join(title)}: save it as .json or .csv")
 
 
-def number_labels(axis: Axis) -> Axis:
+def number_labels(axis: MapAxis) -> MapAxis:
     """Return an axis whose labels begin with their positions, where they need not be all of a text."""
     if axis.numbers is None:
         return axis
     labels = [f"{place} {visible(label)}" for place, label in zip(axis.places, axis.labels, strict=True)]
-    return Axis(axis.name, labels, special=axis.special)
+    return MapAxis(axis.name, labels, special=axis.special)
 
 
 def panels_page(
     title: Sequence[str],
     parts: Sequence[Part],
     panels: Sequence[Panel],
-    rows: Axis,
-    columns: Axis,
+    rows: MapAxis,
+    columns: MapAxis,
     signed: bool,
     between: str,
     apart: bool = False,
@@ -67,7 +67,7 @@ def panels_page(
     apart: each panel has a scale of its own.
     """
     chunks = Chunks(TEXTS)
-    captions = [part.text for part in parts if isinstance(part, Sentence) and part.caption]
+    captions = [part.text for part in parts if isinstance(part, TextLine) and part.caption]
     heading = " · ".join(map(printable, title))
     shown = [
         {
@@ -113,7 +113,7 @@ def compared_page(heading: str, description: dict[str, Any], about: Sequence[str
     return assembled(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.there)
 
 
-def axis_entry(axis: Axis) -> dict[str, Any]:
+def axis_entry(axis: MapAxis) -> dict[str, Any]:
     """Return one side of a map as the page reads it."""
     labels = [printable(label) for label in axis.labels]
     return {

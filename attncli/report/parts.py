@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Sentence(Part):
+class TextLine(Part):
     """Sentences in plain text.
 
     caption: pictures and pages have it too, such as a unit, a baseline or a control. Other sentences stand in the
@@ -85,7 +85,7 @@ class Table(Part):
 
 
 @dataclass(frozen=True)
-class Axis:
+class MapAxis:
     """One side of a map: its name, and the labels of its rows or columns.
 
     numbers: their positions in the text, by default from 0. special: which labels are special tokens.
@@ -139,8 +139,8 @@ class Maps(Part):
     """
 
     panels: Sequence[Sequence[Panel]]
-    rows: Axis
-    columns: Axis
+    rows: MapAxis
+    columns: MapAxis
     scale: str = "attention weight"
     signed: bool = False
     numbered: bool = False

@@ -23,7 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.parts import Axis, Cell, HeadGrid, Maps, Part, Sentence, TextStyle, in_cell
+from attncli.report.parts import Cell, HeadGrid, MapAxis, Maps, Part, TextLine, TextStyle, in_cell
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 
@@ -460,7 +460,7 @@ def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
 
 def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
     """Return the tokens with their numbers, and explain the mark of an unknown one."""
-    return [*numbered_labels(Axis("", tokens.shown), canvas), *unknown_note(tokens, canvas)]
+    return [*numbered_labels(MapAxis("", tokens.shown), canvas), *unknown_note(tokens, canvas)]
 
 
 def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
@@ -599,7 +599,7 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
     """Return a report as lines and tables: its title, then every part."""
     shown: list[RenderableType] = [title([printable(one) for one in heading], canvas)] if heading else []
     for part in parts:
-        if isinstance(part, Sentence):
+        if isinstance(part, TextLine):
             shown.append(Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text())
         elif isinstance(part, ReportTable):
             shown += [Text(part.title, style=canvas.strong)] if part.title else []
@@ -644,7 +644,7 @@ def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
     return made
 
 
-def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
+def row_labels(axis: MapAxis, canvas: Canvas) -> list[str]:
     """Return the labels of a map's rows with their positions, all of one width."""
     names = [visible(label) for label in axis.labels]
     width = min(max(ROW_LABEL, canvas.width // 4), max(map(cell_len, names), default=0))
@@ -654,7 +654,7 @@ def row_labels(axis: Axis, canvas: Canvas) -> list[str]:
 
 def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
     """Return tokens with their numbers, all of one width."""
-    return row_labels(Axis("", tokens.shown, range(len(tokens))), canvas)
+    return row_labels(MapAxis("", tokens.shown, range(len(tokens))), canvas)
 
 
 def numbered_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
@@ -695,7 +695,7 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
         yield from in_rows(drawn, size.width, canvas)
 
 
-def numbered_labels(axis: Axis, canvas: Canvas) -> list[Text]:
+def numbered_labels(axis: MapAxis, canvas: Canvas) -> list[Text]:
     """Return the labels of an axis with their positions, as many on a line as fit."""
     lines, line = [], Text()
     for place, label in zip(axis.places, map(visible, axis.labels), strict=True):

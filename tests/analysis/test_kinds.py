@@ -8,7 +8,7 @@ import pytest
 from attncli.analysis.kinds import (
     KINDS,
     Judged,
-    Measure,
+    KindMeasure,
     exclude_labelled,
     keep_kinds,
     kinds_of,
@@ -31,7 +31,7 @@ def judged(kind, *measures):
 def of_draws(score, null=0.05, noise=0.01, least=0.3, draws=12, seed=0):
     draw = np.random.default_rng(seed)
     samples = np.broadcast_to(score, HEADS) + noise * draw.normal(size=(draws, *HEADS))
-    return Measure.of("maps", samples, null + noise * draw.normal(size=(draws, *HEADS)), least)
+    return KindMeasure.of("maps", samples, null + noise * draw.normal(size=(draws, *HEADS)), least)
 
 
 def scores(**by_head):
@@ -88,8 +88,8 @@ def test_intervals_of_all_heads_and_kinds_hold_together():
 @pytest.mark.parametrize("texts", [3, 12])
 def test_means_over_texts_and_draws_have_one_interval(texts):
     samples = np.random.default_rng(0).normal(0.5, 0.1, (texts, *HEADS))
-    drawn = Measure.of("maps", samples, np.zeros_like(samples), 0.3)
-    summed = Measure.of_texts("texts", samples.mean(0), samples.std(0), texts, np.zeros((6, 1)), 0.3)
+    drawn = KindMeasure.of("maps", samples, np.zeros_like(samples), 0.3)
+    summed = KindMeasure.of_texts("texts", samples.mean(0), samples.std(0), texts, np.zeros((6, 1)), 0.3)
     np.testing.assert_allclose(summed.low, drawn.low, atol=1e-12)
     np.testing.assert_allclose(summed.high, drawn.high, atol=1e-12)
 

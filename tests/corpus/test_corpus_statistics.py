@@ -9,7 +9,7 @@ from windows import corpus, sums_of
 
 from attncli import RequestError, load_model
 from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
-from attncli.corpus.running import Where
+from attncli.corpus.running import Workplace
 from attncli.corpus.shards import Folder
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
@@ -55,7 +55,7 @@ def test_a_stride_and_a_reading_are_those_of_the_windows(tiny, file):
 
 
 def test_a_run_goes_on_from_the_shards_that_are_there_to_the_same_bits_and_shows_how_far_it_is(minilm, file, tmp_path):
-    where = Where(state=str(tmp_path / "state"), shard_bytes=100)
+    where = Workplace(state=str(tmp_path / "state"), shard_bytes=100)
     seen, again = [], []
     first = count_files(minilm, [file], where=where, show=seen.append)
     assert [one.seen.texts for one in seen] == sorted(one.seen.texts for one in seen)
@@ -70,7 +70,7 @@ def test_a_run_goes_on_from_the_shards_that_are_there_to_the_same_bits_and_shows
     "asked", [{"counting": Counting("causal")}, {"counting": Counting(words=True)}, {"reading": TextFormat(limit=2)}]
 )
 def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, asked):
-    where = Where(state=str(tmp_path / "state"))
+    where = Workplace(state=str(tmp_path / "state"))
     count_files(minilm, [file], TextFormat(limit=1), where=where)
     found = count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}, where=where)
     assert found.document() == count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}).document()

@@ -15,7 +15,7 @@ import pytest
 from counted_words import ListedWords, list_words, words_of
 
 from attncli import RequestError
-from attncli.corpus.running import Where, go_through
+from attncli.corpus.running import Workplace, go_through
 from attncli.corpus.shards import Folder
 from attncli.corpus.texts import TextFormat
 
@@ -27,7 +27,7 @@ def test_the_sums_are_those_of_all_shards_in_order(tmp_path):
     seen = []
     (tmp_path / "a.txt").write_text("\n".join(LINES))
     texts = TextFormat().texts([str(tmp_path / "a.txt")])
-    assert go_through(ListedWords(), texts, Where(), seen.append) == (words_of(LINES), False)
+    assert go_through(ListedWords(), texts, Workplace(), seen.append) == (words_of(LINES), False)
     assert [one.seen.texts for one in seen] == [*range(1, 21), 20, 20]
     assert list_words(tmp_path, []) == (words_of([]), False)
 
@@ -85,7 +85,7 @@ def test_options_that_no_engine_has_are_refused(on):
         ({"workers": 10**6}, "can run at most"),
     ]:
         with pytest.raises(RequestError, match=says):
-            Where(**options)
+            Workplace(**options)
 
 
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from treebanks import spaced
 
 from attncli import Notice
-from attncli.corpus.treebank import Sentence, words_of
+from attncli.corpus.treebank import TreeSentence, words_of
 from attncli.text.tokens import Tokens
 
 
@@ -51,7 +51,7 @@ def test_tokens_are_of_the_word_that_their_characters_lie_in(words, with_space, 
 def test_words_that_share_a_token_are_one_unit():
     """As WordPiece cuts "shouldn't" into shouldn, ' and t: both words have the first."""
     spans = [(0, 3), (3, 6), (7, 9), (9, 10)]
-    text = Sentence(["abc", "def", "gh", "i"], [None, 0, 0, 0], ["root", *["dep"] * 3], 1, "abcdef ghi", spans)
+    text = TreeSentence(["abc", "def", "gh", "i"], [None, 0, 0, 0], ["root", *["dep"] * 3], 1, "abcdef ghi", spans)
     found, read = words_of(pieces("abcdef ghi", [(0, 2), (2, 4), (4, 6), (6, 7), (6, 9), (9, 10)]), text)
     assert (found.words, list(read.units)) == ([None, 0, 0, 0, 1, 1, 2, None], [0, 0, 1, 2])
 
@@ -67,7 +67,7 @@ def test_a_tokenizer_that_says_no_characters_has_words_of_its_own():
     assert words_of(nowhere, sentence("a", "bc")) == (nowhere, sentence("a", "bc"))
     assert words_of(nowhere, sentence("a", "b", "c")) is None
     assert words_of(nowhere, sentence("abc")) is None
-    joined = Sentence(["a", "b", "."], [None, 0, 0], ["root", "dep", "punct"], 1, "a b.", [(0, 1), (2, 3), (3, 4)])
+    joined = TreeSentence(["a", "b", "."], [None, 0, 0], ["root", "dep", "punct"], 1, "a b.", [(0, 1), (2, 3), (3, 4)])
     assert words_of(nowhere, joined) == (nowhere, replace(joined, numbers=[0, 1, 1]))
 
 

@@ -16,7 +16,7 @@ from records import record_of
 from records import tokens as tokens_of
 
 from attncli import load_model
-from attncli.analysis.kinds import KINDS, Judged, Measure, keep_kinds, labels_of
+from attncli.analysis.kinds import KINDS, Judged, KindMeasure, keep_kinds, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
 from attncli.features.kinds import kinds
@@ -377,7 +377,7 @@ def test_a_later_sink_is_a_place_and_not_a_token(minilm, follows):
 
 
 def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
-    measure = Measure("made up", *np.array([[[0.9, 0.8], [0.7, 0.0]]] * 3), np.zeros((2, 2)), 0.1)
+    measure = KindMeasure("made up", *np.array([[[0.9, 0.8], [0.7, 0.0]]] * 3), np.zeros((2, 2)), 0.1)
     found = matters(
         by_hand,
         Judged(KINDS["sink"], [measure]),

@@ -10,7 +10,7 @@ import pytest
 from treebanks import chain, conllu, plain, spaced
 
 from attncli import Notice, RequestError
-from attncli.corpus.running import Where
+from attncli.corpus.running import Workplace
 from attncli.corpus.treebank import TreebankFormat, words_of
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, word_maps
@@ -56,7 +56,7 @@ def test_where_a_treebank_is_cut_changes_nothing(minilm, treebank, sentences, sh
     with pytest.warns(Notice) as whole:
         expected = probe_treebank(minilm, files)
     with pytest.warns(Notice) as told:
-        found = probe_treebank(minilm, files, where=Where(shard_bytes=shard_bytes))
+        found = probe_treebank(minilm, files, where=Workplace(shard_bytes=shard_bytes))
     assert plain(found.measured) == plain(expected.measured) and found.measured.skipped == 5
     assert [str(one.message) for one in told] == [str(one.message) for one in whole]
 

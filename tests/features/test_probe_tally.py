@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from records import record_of
 from treebanks import corpora, plain, pointing, tally_of
 
-from attncli.corpus.treebank import Sentence
+from attncli.corpus.treebank import TreeSentence
 from attncli.features.probe.tally import (
     ALL,
     Skipped,
@@ -32,8 +32,8 @@ def test_both_directions_by_hand():
 
 
 def test_of_equals_the_first_head_and_the_shortest_offset_are_taken():
-    both = Sentence(["a", "b", "c"], [1, None, 1], ["dep", "root", "dep"], 1)
-    far = Sentence(["a", "b", "c"], [2, None, 1], ["dep", "root", "dep"], 1)
+    both = TreeSentence(["a", "b", "c"], [1, None, 1], ["dep", "root", "dep"], 1)
+    far = TreeSentence(["a", "b", "c"], [2, None, 1], ["dep", "root", "dep"], 1)
     maps = np.stack([pointing(both)] * 4).reshape(2, 2, 3, 3)
     found = tally_of([(maps, both)], 2, 2)
     assert found.best("dep") == (0, 0, 0)
@@ -43,7 +43,7 @@ def test_of_equals_the_first_head_and_the_shortest_offset_are_taken():
 
 def test_punctuation_is_no_node_of_a_tree():
     """Two words that only a comma between them joins: their edge is found whatever the comma weighs."""
-    sentence = Sentence(["no", ",", "thanks"], [2, 0, None], ["discourse", "punct", "root"], 1)
+    sentence = TreeSentence(["no", ",", "thanks"], [2, 0, None], ["discourse", "punct", "root"], 1)
     maps = np.array([[0, 1, 0.1], [1, 0, 1], [0.1, 1, 0]], dtype=np.float32)
     found = tally_of([(maps[None, None], sentence)], 1, 1)
     assert (found.edges, found.chain_edges, found.tree_edges.tolist()) == (1, 1, [[1]])
@@ -52,9 +52,9 @@ def test_punctuation_is_no_node_of_a_tree():
 @pytest.mark.parametrize(
     "sentence",
     [
-        Sentence(["!", "?"], [None, 0], ["root:punct", "punct"], 1),
-        Sentence(["!", "?"], [None, 0], ["punct", "punct"], 1),
-        Sentence(["Yes"], [None], ["root"], 1),
+        TreeSentence(["!", "?"], [None, 0], ["root:punct", "punct"], 1),
+        TreeSentence(["!", "?"], [None, 0], ["punct", "punct"], 1),
+        TreeSentence(["Yes"], [None], ["root"], 1),
     ],
 )
 def test_punctuation_alone_or_one_word_has_nothing_to_find(sentence):
@@ -92,7 +92,7 @@ def test_word_maps_by_hand():
 def test_records_are_counted_by_their_words():
     record = record_of(np.full((2, 3, 5, 5), 0.2))
     record = replace(record, tokens=replace(record.tokens, words=[None, 0, 0, 1, None]))
-    sentence = Sentence(["ab", "c"], [1, None], ["det", "root"])
+    sentence = TreeSentence(["ab", "c"], [1, None], ["det", "root"])
     read = [(record, sentence), ("too long", sentence), (record, sentence)]
     one, two, found = tally(read, Tally.nothing(2, 3))
     assert [so_far.sentence_total for so_far in (one, two, found)] == [1, 2, 3]
@@ -103,7 +103,7 @@ def test_records_are_counted_by_their_words():
 
 def test_a_relation_called_all_is_counted_once():
     found = tally_of(
-        [(np.ones((1, 1, 2, 2), dtype=np.float32), Sentence(["a", "b"], [1, None], [ALL, "root"], 1))], 1, 1
+        [(np.ones((1, 1, 2, 2), dtype=np.float32), TreeSentence(["a", "b"], [1, None], [ALL, "root"], 1))], 1, 1
     )
     assert found.counts == {ALL: 1}
 

@@ -21,7 +21,7 @@ from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
 from attncli.models.model import as_rows
 from attncli.models.rows import LayerMask
-from attncli.models.taps import Lengths, Maps, QueriesAndKeys
+from attncli.models.taps import KeptMaps, Lengths, QueriesAndKeys
 from attncli.models.walk import walk
 from attncli.text.windows import Window as Stretch
 
@@ -52,9 +52,9 @@ def everything_kept(network, config, texts, mask):
         heads = [(1, 2), (3, 0), (0, 1)]
         vectors = QueriesAndKeys(rows.runs, heads, config.head_dim, like.new_empty)
         lengths = Lengths(rows.runs, [3, 0], [2, 1], like.new_empty)
-        maps = Maps(rows.runs, [1, 0, 3], [3, 1], like.new_empty)
+        maps = KeptMaps(rows.runs, [1, 0, 3], [3, 1], like.new_empty)
         states = list(walk(network, rows, [maps, lengths, vectors, sums]))
-        alone = Maps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
+        alone = KeptMaps(rows.runs, [3], [0, 1, 2, 3], like.new_empty)
         states += list(walk(network, rows, [alone]))
         limits = [torch.from_numpy(one) for one in sums.uniform_sums()]
     return [

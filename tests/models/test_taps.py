@@ -16,7 +16,7 @@ from attncli.corpus.batch_sums import BatchSums, Memory
 from attncli.corpus.sums import Counting
 from attncli.effects.change import Changed, Put
 from attncli.models.model import as_rows
-from attncli.models.taps import Gates, GroupedMaps, Lengths, Maps, Outputs, ProjectionInputs, QueriesAndKeys, Terms
+from attncli.models.taps import Gates, GroupedMaps, KeptMaps, Lengths, Outputs, ProjectionInputs, QueriesAndKeys, Terms
 from attncli.models.walk import walk
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping
@@ -59,8 +59,8 @@ class Kept:
         self.by_name = {}
         for name in names:
             make = {
-                "maps": partial(Maps, rows.runs, layers, heads, like.new_empty),
-                "maps of one head": partial(Maps, rows.runs, [2], [3], like.new_empty),
+                "maps": partial(KeptMaps, rows.runs, layers, heads, like.new_empty),
+                "maps of one head": partial(KeptMaps, rows.runs, [2], [3], like.new_empty),
                 "grouped": partial(GroupedMaps, axes, layers, heads, like.new_zeros, False),
                 "grouped norms": partial(GroupedMaps, axes, [2, 0], [3, 1], like.new_zeros, True),
                 "vectors": partial(QueriesAndKeys, rows.runs, self.pairs, model.config.head_dim, like.new_empty),

@@ -13,7 +13,7 @@ from transformers import AutoModel
 
 from attncli import load_model
 from attncli.models.rows import Run
-from attncli.models.taps import Gates, Maps
+from attncli.models.taps import Gates, KeptMaps
 from attncli.models.transformers_place import AttentionModules, TappedPass, find_attention, passing
 from attncli.record import Request
 
@@ -62,7 +62,7 @@ class Sides(NamedTuple):
         """The maps of our place, `[layer, head, query, key]`."""
         _, count, queries, keys = self.weights[part].shape
         layers = self.places.numbers(part) if layers is None else layers
-        maps = Maps([self.run(queries, keys)], layers, list(range(count)) if heads is None else heads, torch.empty)
+        maps = KeptMaps([self.run(queries, keys)], layers, list(range(count)) if heads is None else heads, torch.empty)
         self.passed(part, [maps], last)
         return maps.kept[0][0]
 

@@ -6,7 +6,7 @@ import pytest
 from attncli import load_model, load_record
 from attncli.base.errors import RequestError
 from attncli.corpus.reducer import corpus_statistics, count_files
-from attncli.corpus.running import Where
+from attncli.corpus.running import Workplace
 from attncli.models.taps import Gates
 
 TEXT, HEADS = "the cat sat on it, un believ able", [(0, 1), (0, 2), (2, 3)]
@@ -42,9 +42,9 @@ def test_statistics_are_of_the_changed_network(tiny):
 def test_the_sums_of_another_network_in_the_same_folder_are_not_taken(tiny, tmp_path):
     model = load_model(str(tiny("bert")), device="cpu")
     (tmp_path / "a.txt").write_text(f"{TEXT}\nit sat\n")
-    file, where = [str(tmp_path / "a.txt")], Where(state=str(tmp_path / "state"))
+    file, where = [str(tmp_path / "a.txt")], Workplace(state=str(tmp_path / "state"))
     whole = count_files(model, file, where=where)
-    without = [count_files(model.without("1.0"), file, where=one) for one in (where, Where())]
+    without = [count_files(model.without("1.0"), file, where=one) for one in (where, Workplace())]
     assert np.array_equal(without[0].figures, without[1].figures)
     assert not np.array_equal(without[0].figures, whole.figures)
 

@@ -8,7 +8,7 @@ import pytest
 from records import record_of
 
 from attncli.report.page import page_of
-from attncli.report.parts import HeadGrid, Panel, Sentence
+from attncli.report.parts import HeadGrid, Panel, TextLine
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def test_axe_finds_nothing_in_any_view(opened, random_maps, view, width):
 def test_axe_finds_nothing_on_a_page_of_effects(opened, scheme):
     panel = Panel("zero", np.linspace(-1, 1, 6).reshape(2, 3), "the head gives 0")
     document = page_of(
-        ["made-up"], [Sentence("effect", caption=True), HeadGrid([panel], [0, 1], [0, 1, 2], "effect", True)]
+        ["made-up"], [TextLine("effect", caption=True), HeadGrid([panel], [0, 1], [0, 1, 2], "effect", True)]
     )
     assert violations(opened([], document=document, scheme=scheme)) == []
 

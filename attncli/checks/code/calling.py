@@ -11,7 +11,7 @@ from torch import Tensor
 from attncli.attention.mistakes import RIGHT, Formula, Inputs, Projections, Result
 from attncli.attention.mistakes.steps import keep
 from attncli.checks.code.names import Roles
-from attncli.checks.code.subject import PAST, Call, Returned
+from attncli.checks.code.subject import PAST, CodeCall, Returned
 from attncli.checks.code.weights import WeightLayout
 
 VECTORS = ("query", "key", "value")
@@ -269,7 +269,7 @@ class CallForm(NamedTuple):
 
     def call(
         self, inputs: Inputs, dtype: str, step: int | None = None, pairs: Tensor | None = None, **how: Any
-    ) -> Call:
+    ) -> CodeCall:
         """Return a call with these inputs. step: its number among calls with a cache.
 
         pairs: the keys so far that the queries of a step may attend to, `[batch, 1, query, key]`.
@@ -298,7 +298,7 @@ class CallForm(NamedTuple):
                 arguments.append(value)
             else:
                 keywords[name] = value
-        return Call(tuple(arguments), keywords, dtype, **how)
+        return CodeCall(tuple(arguments), keywords, dtype, **how)
 
 
 def vectors_by_role(inputs: Inputs) -> dict[str, Tensor]:

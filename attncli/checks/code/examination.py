@@ -15,7 +15,7 @@ from attncli.checks.code.calling import VECTORS, CallForm, Trial, difference
 from attncli.checks.code.conventions import is_causal, is_ordered
 from attncli.checks.code.fitting import FilledSubject, Fit, describe_failure
 from attncli.checks.code.result import Finding
-from attncli.checks.code.subject import Call
+from attncli.checks.code.subject import CodeCall
 
 LARGE = 60.0  # inputs so many times larger give scores of which exp overflows in float64
 LONG = 100
@@ -150,7 +150,7 @@ class Examination:
             seen = torch.tensor([end for start, end in pairwise(ends) for _ in range(start, end)])
             allowed = torch.arange(tokens) < seen[:, None]
         form, outputs = self.fit.form, []
-        calls: list[Call] = []
+        calls: list[CodeCall] = []
         for step, (start, end) in enumerate(pairwise(ends)):
             now = calling.select_tokens(inputs, range(start, end))
             mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)

@@ -44,7 +44,7 @@ class Weight(NamedTuple):
     owner: str
 
 
-class Call(NamedTuple):
+class CodeCall(NamedTuple):
     """The arguments of a call.
 
     dtype: of weights and inputs. strided: pass tensors that are not contiguous. cotangent: with it, return the
@@ -57,7 +57,7 @@ class Call(NamedTuple):
     strided: bool = False
     cotangent: Tensor | None = None
     dropout: bool = True
-    earlier: "tuple[Call, ...]" = ()
+    earlier: "tuple[CodeCall, ...]" = ()
 
 
 class Returned(NamedTuple):
@@ -133,16 +133,16 @@ class Subject:
         self.filled |= weights
         self.ready.clear()
 
-    def call(self, call: Call) -> Returned:
+    def call(self, call: CodeCall) -> Returned:
         return self.run(call)[0]
 
-    def settle(self, call: Call) -> None:
+    def settle(self, call: CodeCall) -> None:
         """Call once and keep the parameters that the first forward makes. Ignore a call that fails."""
         returned, instance = self.run(call)
         if returned.error is None and {name for name, *_ in weights_of(instance)} - self.weights.keys():
             self.set_instance(instance)
 
-    def run(self, call: Call) -> tuple[Returned, Any]:
+    def run(self, call: CodeCall) -> tuple[Returned, Any]:
         """Run on a fresh copy. Return what the call returned, and the copy."""
         self.report("called")
         dtype, instance, past = getattr(torch, call.dtype), None, None
@@ -180,7 +180,7 @@ class Subject:
                 raise RequestError(f"{self.name} stops: {OUT_OF_MEMORY}") from error
             return Returned(error=message, line=line), instance
 
-    def copy_argument(self, value: Any, call: Call, tensors: list[Tensor], past: Any) -> Any:
+    def copy_argument(self, value: Any, call: CodeCall, tensors: list[Tensor], past: Any) -> Any:
         """Copy a tensor in the call's dtype and layout, and append the copy to `tensors`. Replace PAST by the cache."""
         if not isinstance(value, Tensor):
             return past if value is PAST else value

@@ -1,8 +1,8 @@
 """The ways in which users see numbers, each compared with transformers: what is proven is what is shown.
 
-`agreement` goes through the network layer by layer. A `Way` goes through the call that the commands make, for masks
-with [PAD], norms, logits and the network in NumPy, and yields how far that is from transformers' numbers on the same
-text. `WAYS` lists them for attncli's own networks, and `WAYS_OF_EAGER` for networks that transformers runs. Tests go
+`agreement` goes through the network layer by layer. A `CompareWay` goes through the call that the commands make, for
+masks with [PAD], norms, logits and the network in NumPy, and yields how far that is from transformers' numbers on the
+same text. `WAYS` lists them for attncli's own networks, `WAYS_OF_EAGER` for networks that transformers runs. Tests go
 the other ways by the same functions (`tests/ways.py`).
 """
 
@@ -37,7 +37,7 @@ OF_A_HEAD = (-2, -1)  # axes of the norms ‖α v W_O‖ `[layer, head, query, k
 P = TypeVar("P", bound=Peers)
 
 
-class Way(NamedTuple, Generic[P]):
+class CompareWay(NamedTuple, Generic[P]):
     """A way in which numbers are made: the options that it is about, and the differences that it finds.
 
     exact: rounding explains none of them. times, single: as `Peers.allowed` takes them. Differences of weights are
@@ -51,7 +51,9 @@ class Way(NamedTuple, Generic[P]):
     single: bool = False
 
 
-def go_every_way(peers: P, ways: Mapping[str, Way[P]], done: Callable[[], None] = lambda: None) -> list[Comparison]:
+def go_every_way(
+    peers: P, ways: Mapping[str, CompareWay[P]], done: Callable[[], None] = lambda: None
+) -> list[Comparison]:
     """Go all of the ways, in their order; `done` is called after each."""
     found = []
     for name, way in ways.items():
@@ -70,7 +72,7 @@ def go_every_way(peers: P, ways: Mapping[str, Way[P]], done: Callable[[], None] 
     return found
 
 
-def add_ways(found: Agreement, peers: P, ways: Mapping[str, Way[P]], progress: Progress) -> Agreement:
+def add_ways(found: Agreement, peers: P, ways: Mapping[str, CompareWay[P]], progress: Progress) -> Agreement:
     """Return the agreement with what all of the ways find."""
     with progress(len(ways), "ways") as advance:
         every = tuple(go_every_way(peers, ways, advance))
@@ -236,19 +238,19 @@ def hidden_states(peers: EagerPeers) -> Iterator[float]:
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-OF_MASKS: dict[str, Way[Any]] = {
-    f"mask {name}": Way(f"--mask {name}, with [PAD]", partial(under_mask, mask=name)) for name in MASKS
+OF_MASKS: dict[str, CompareWay[Any]] = {
+    f"mask {name}": CompareWay(f"--mask {name}, with [PAD]", partial(under_mask, mask=name)) for name in MASKS
 }
-WAYS: dict[str, Way[OwnPeers]] = {
-    "tokens": Way("beside transformers' own tokenizer", tokens, exact=True),
+WAYS: dict[str, CompareWay[OwnPeers]] = {
+    "tokens": CompareWay("beside transformers' own tokenizer", tokens, exact=True),
     **OF_MASKS,
-    "norms": Way("--measure norm", norms),
-    "logits": Way("the next token", logits),
-    "instant": Way("short texts, in NumPy", instant, single=True),
+    "norms": CompareWay("--measure norm", norms),
+    "logits": CompareWay("the next token", logits),
+    "instant": CompareWay("short texts, in NumPy", instant, single=True),
 }
-WAYS_OF_EAGER: dict[str, Way[EagerPeers]] = {
+WAYS_OF_EAGER: dict[str, CompareWay[EagerPeers]] = {
     **OF_MASKS,
-    "norms": Way("--measure norm", norms),
-    "logits": Way("what its head says, --at", logits),
-    "hidden states": Way("probe", hidden_states),
+    "norms": CompareWay("--measure norm", norms),
+    "logits": CompareWay("what its head says, --at", logits),
+    "hidden states": CompareWay("probe", hidden_states),
 }

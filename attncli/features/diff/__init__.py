@@ -27,7 +27,7 @@ from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
 from attncli.record.display import model_name, record_size
 from attncli.record.record import READ
-from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed, three_digits
 
 if TYPE_CHECKING:
@@ -271,11 +271,11 @@ def difference_report(found: Difference, top: int = 10) -> Report:
     table = Table(columns, rows)
     most = "  ".join(f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in ranked[:NAMED])
     moved = HeadGrid([Panel("", found.moved)], found.first.layers, found.first.heads, "moved", most=1.0)
-    parts: list[Part] = [_Both(found, cells), Sentence(MEANING, caption=True), moved, Sentence("")]
+    parts: list[Part] = [_Both(found, cells), TextLine(MEANING, caption=True), moved, TextLine("")]
     if cells:
-        parts += [Sentence(f"heads that differ most: {most}"), table]
+        parts += [TextLine(f"heads that differ most: {most}"), table]
     else:
-        parts.append(Sentence("the maps are the same"))
+        parts.append(TextLine("the maps are the same"))
     layer, head = ranked[0]
     return Report(
         [f"{name}: {side}" for name, side in zip("AB", _name_difference(found), strict=True)],

@@ -23,7 +23,7 @@ from attncli.features.feature import as_function
 from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
-from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed
 
 if TYPE_CHECKING:
@@ -233,11 +233,11 @@ def _report(found: Found, top: int) -> Report:
     parts: list[Part] = [
         LabelGrid(title, grid, labels, labelled),
         Table(COLUMNS, [_row(one, found.matter.get(one.kind.name), top) for one in found.kinds if one.measures]),
-        Sentence(LEGEND),
-        *map(Sentence, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
-        *map(Sentence, map(printable, found.about_treebank)),
-        *[Sentence(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
-        *[Sentence(f"not measured: {part} attention: kinds are measured in the encoder") for part in found.others],
+        TextLine(LEGEND),
+        *map(TextLine, [*_details(found.kinds), *_about_silencing(found.kinds, found.matter)]),
+        *map(TextLine, map(printable, found.about_treebank)),
+        *[TextLine(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
+        *[TextLine(f"not measured: {part} attention: kinds are measured in the encoder") for part in found.others],
     ]
     layer, head = next(iter(found.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
     return Report(
@@ -358,7 +358,7 @@ class LabelGrid(Part):
         from attncli.report.page import page_of
 
         sentences = ["score of each head, by kind", *self.of_kinds]
-        return page_of(self.title, [self.grid, *(Sentence(one, caption=True) for one in sentences)])
+        return page_of(self.title, [self.grid, *(TextLine(one, caption=True) for one in sentences)])
 
 
 # The fields of its document (`attncli.features.document`).

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attncli.analysis.kinds import KINDS, Judged, Measure
+from attncli.analysis.kinds import KINDS, Judged, KindMeasure
 from attncli.base import __version__
 from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
-from attncli.corpus.files import Input, content_digest
+from attncli.corpus.files import InputFile, content_digest
 from attncli.features.kinds import Found, Matter
 from attncli.models.checkpoint_files import CONFIG_FILE
 
@@ -27,7 +27,7 @@ LONGEST = 2**26  # bytes of a file
 ARRAYS = ("score", "low", "high", "null", "floor")  # of a measure
 
 
-def kept_at(model: "Engine", inputs: Iterable[Input], options: Mapping[str, Any]) -> Path | None:
+def kept_at(model: "Engine", inputs: Iterable[InputFile], options: Mapping[str, Any]) -> Path | None:
     """Return the file for these inputs and options; None if the model or an input has no digest."""
     digests = [(content_digest(one), Path(one.path).suffixes) for one in inputs]
     if not all(digest for digest, _ in digests) or not DIGEST.fullmatch(model.sha256):
@@ -111,9 +111,9 @@ def _judged(entry: Any, shape: tuple[int, int]) -> Judged:
             raise ValueError(f"its shape is {made.shape}")
         return made
 
-    def measure(one: Any) -> Measure:
+    def measure(one: Any) -> KindMeasure:
         arrays = {name: None if name == "floor" and one[name] is None else array(one[name]) for name in ARRAYS}
-        return Measure(str(one["name"]), least=float(one["least"]), **arrays)  # type: ignore[arg-type]
+        return KindMeasure(str(one["name"]), least=float(one["least"]), **arrays)  # type: ignore[arg-type]
 
     return Judged(
         KINDS[entry["kind"]],

@@ -31,7 +31,7 @@ from attncli.analysis.kinds import (
     RETRIEVES,
     SHARE,
     Judged,
-    Measure,
+    KindMeasure,
     exclude_labelled,
     mean_at,
     moved,
@@ -43,9 +43,9 @@ from attncli.base.arrays import Array, Doubles, Ints
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.progress import Progress, silent
 from attncli.corpus.reducer import corpus_statistics
-from attncli.corpus.running import Where
+from attncli.corpus.running import Workplace
 from attncli.corpus.statistics import Statistics
-from attncli.corpus.treebank import Sentence, words_of
+from attncli.corpus.treebank import TreeSentence, words_of
 from attncli.corpus.usual import lines
 from attncli.features.corpora import show_counts
 from attncli.features.kinds import Found, Matter
@@ -128,7 +128,7 @@ def uniform(record: AttentionRecord) -> Doubles:
     return np.broadcast_to(allowed[:, None], record.weights.shape)
 
 
-def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, Measure]:
+def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, KindMeasure]:
     """Return the measures of the kinds that random tokens show, by the names of the kinds."""
     samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
     profiles, maps = [], []
@@ -153,22 +153,22 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
     made = {}
     for name, pairs in samples.items():
         scores, nulls = map(np.array, zip(*pairs, strict=True))
-        made[name] = Measure.of("random tokens", scores, nulls, SHARE)
+        made[name] = KindMeasure.of("random tokens", scores, nulls, SHARE)
     scores, nulls = offset_samples(np.array(profiles))
-    made["offset"] = Measure.of("random tokens", scores, nulls, SHARE)
+    made["offset"] = KindMeasure.of("random tokens", scores, nulls, SHARE)
     content = moved(np.array(maps))
-    made["content"] = Measure.of("random tokens", content, np.zeros_like(content), MOVES)
+    made["content"] = KindMeasure.of("random tokens", content, np.zeros_like(content), MOVES)
     return made
 
 
-def on_texts(statistics: Statistics) -> dict[str, Measure]:
+def on_texts(statistics: Statistics) -> dict[str, KindMeasure]:
     """Return the measures of a corpus, by the names of the kinds."""
     figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
     made = {}
     for kind, figure in figures.items():
         chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
         place = statistics.figure(figure), statistics.spread_of(figure)
-        made[kind] = Measure.of_texts("texts", *place, statistics.texts, chance, SHARE)
+        made[kind] = KindMeasure.of_texts("texts", *place, statistics.texts, chance, SHARE)
     return made
 
 
@@ -177,7 +177,7 @@ SHUFFLES = 4  # of the tokens of a text
 
 def on_samples(
     model: InTorch, seed: int, advance: _Advance
-) -> tuple[dict[str, Measure], dict[str, dict[str, Doubles]]]:
+) -> tuple[dict[str, KindMeasure], dict[str, dict[str, Doubles]]]:
     """Return the measures of the sample texts, by the names of the kinds, and other numbers of every head likewise."""
     idle, values, lengths = [], [], []
     same: list[Doubles] = []  # a score and its null, each
@@ -197,14 +197,14 @@ def on_samples(
             elsewhere.append(np.array(later[:2]))
             lengths.append(additions.value_length(later[2]))
         advance()
-    measures = {"idle": Measure.of("sizes", np.array(idle), np.zeros_like(idle), IDLE)}
+    measures = {"idle": KindMeasure.of("sizes", np.array(idle), np.zeros_like(idle), IDLE)}
     beside = {"sink": {"first value": np.mean(values, axis=0)}}
     if len(lengths) >= FEWEST:
         beside["sink elsewhere"] = {"later value": np.mean(lengths, axis=0)}
     for name, samples in (("same word", same), ("sink elsewhere", elsewhere)):
         if len(samples) >= FEWEST:
             scores, nulls = np.array(samples).swapaxes(0, 1)
-            measures[name] = Measure.of("texts", scores, nulls, SHARE)
+            measures[name] = KindMeasure.of("texts", scores, nulls, SHARE)
     return measures, beside
 
 
@@ -358,7 +358,7 @@ def direct_effects(
     return found
 
 
-def copying(model: InTorch, draws: Draws, advance: _Advance) -> Measure:
+def copying(model: InTorch, draws: Draws, advance: _Advance) -> KindMeasure:
     """Return the share of tokens whose logit a head raises directly where it is what follows the same token.
 
     The logit is compared with the mean of the sequence's tokens. The null is another token of the sequence.
@@ -371,7 +371,7 @@ def copying(model: InTorch, draws: Draws, advance: _Advance) -> Measure:
         samples.append([(one > 0).mean(axis=-1) for one in direct_effects(model, tokens, places, wanted, following)])
         advance()
     made = np.array(samples)
-    return Measure.of("copying", made[:, 0], made[:, 1], COPIES)
+    return KindMeasure.of("copying", made[:, 0], made[:, 1], COPIES)
 
 
 # --- the needle -----------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ def needles(model: InTorch, advance: _Advance) -> list[Needle]:
     for number, (trade, name, thing, where) in enumerate(NEEDLES):
         needle, place = f"The {trade} {name} keeps the {thing} in the {where}.", 1 + number % len(sentences)
         text = " ".join([*sentences[:place], needle, *sentences[place:]])
-        prompt = f"{text}\nQuestion: Where is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
+        prompt = f"{text}\nQuestion: Workplace is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
         room = model.tokenizer.max_tokens - len(model.tokenizer.cut(prompt))
         if room < ANSWER:
             raise RequestError(f"{model.place.name} has {model.tokenizer.max_tokens} positions, too few for a needle")
@@ -435,7 +435,7 @@ def needles(model: InTorch, advance: _Advance) -> list[Needle]:
     return found
 
 
-def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
+def retrieval(model: Engine, found: Sequence[Needle]) -> KindMeasure:
     """Return how often a head's strongest key is the copied token in the needle (Wu et al. 2024, section 2).
 
     The null is the place two tokens further on. The intervals are Wilson's, which take tokens for independent.
@@ -447,7 +447,7 @@ def retrieval(model: Engine, found: Sequence[Needle]) -> Measure:
             strongest = record.weights[:, :, one.asked + number].argmax(axis=-1)
             hits += [np.isin(strongest, np.array(sources) + shift) for shift in (0, FURTHER)]
             count += 1
-    return Measure.of_counts("needle", hits[0], count, hits[1] / count, RETRIEVES)
+    return KindMeasure.of_counts("needle", hits[0], count, hits[1] / count, RETRIEVES)
 
 
 # --- annotated sentences --------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ class Mentions:
         text, numbers = re.sub(r"\[\d+\]", "", line), re.findall(r"(?:\w+|[^\w\s\[\]])(?:\[(\d+)\])?", line)
         spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
         words = [text[start:end] for start, end in spans]
-        sentence = Sentence(words, [None] * len(words), [""] * len(words), text=text, spans=spans)
+        sentence = TreeSentence(words, [None] * len(words), [""] * len(words), text=text, spans=spans)
         found = words_of(model.tokenizer.cut(text), sentence)
         if found is None or len(found[0]) > model.tokenizer.max_tokens or any(map(unknown_name, found[0].text)):
             raise RequestError("the model does not read all words of the annotated sentences, which are English")
@@ -498,7 +498,7 @@ def mentions(model: Engine) -> list[Mentions]:
     return [Mentions.read(line, model) for line in find_sample(MENTIONS).text.splitlines()]
 
 
-def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance) -> Measure:
+def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance) -> KindMeasure:
     """Return how often, of the mentions before a word, the one with the largest weight is of the same person or thing.
 
     After Clark et al. 2019, section 4.2. The null is the best rule that reads no word: always the nearest other
@@ -521,10 +521,10 @@ def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance)
         advance()
     null = np.full(hits.shape, max(rules.values()) / count)
     words = f"{count} words" if count == total else f"{count} of {total} words, without first words, which are sinks"
-    return Measure.of_counts(words, hits, count, null, FINDS)
+    return KindMeasure.of_counts(words, hits, count, null, FINDS)
 
 
-def syntactic(found: Tally, shuffled: Tally) -> tuple[Measure, dict[tuple[int, int], str]]:
+def syntactic(found: Tally, shuffled: Tally) -> tuple[KindMeasure, dict[tuple[int, int], str]]:
     """Return how often a head finds the syntactic head of words, in the relation and direction that it is best in.
 
     The null is the best fixed distance of that relation. Return also this relation of each head. Raises RequestError
@@ -541,7 +541,7 @@ def syntactic(found: Tally, shuffled: Tally) -> tuple[Measure, dict[tuple[int, i
     layer, head = np.indices(best.shape)
     of = 2 * len(relations)
     chosen = hits[best, layer, head, direction]
-    measure = Measure.of_counts("treebank", chosen, counts[best], null[best], FINDS, of)
+    measure = KindMeasure.of_counts("treebank", chosen, counts[best], null[best], FINDS, of)
     floors = np.array([shuffled.found_counts[name].max() for name in relations]) / counts
     details = {
         (int(row), int(column)): f"{relations[best[row, column]]}, {DIRECTIONS[direction[row, column]]}"
@@ -559,7 +559,7 @@ ASKED = 4  # draws, texts and needles on which an output is measured
 
 def feeding(
     model: Engine, draws: Draws, previous: Sequence[_Head], induction: Sequence[_Head], seed: int, advance: _Advance
-) -> Measure:
+) -> KindMeasure:
     """Return by how much the score of the induction heads drops without a head that looks at the previous token.
 
     It is a share of the score. The null is another head of the same layer, drawn at random. previous: heads in layers
@@ -582,7 +582,7 @@ def feeding(
         samples[:, layer, head] = (before - score((layer, head))) / before
         nulls[:, layer, head] = (before - score((layer, int(draw.choice(others))))) / before if others else 0.0
         advance()
-    return Measure.of("without the head", samples, nulls, FEEDS, len(previous))
+    return KindMeasure.of("without the head", samples, nulls, FEEDS, len(previous))
 
 
 _Measurement = Callable[[Engine], float]
@@ -686,7 +686,7 @@ def measure_kinds(
     statistics: Statistics,
     progress: Progress = silent,
     treebank: str | None = None,
-    where: Where = Where(),
+    where: Workplace = Workplace(),
 ) -> Found:
     """Measure all kinds that the model can have.
 
@@ -789,7 +789,7 @@ def _measure(
     sentences: Sequence[Mentions],
     writes: bool,
     progress: Progress,
-) -> tuple[dict[str, list[Measure]], dict[str, dict[str, Doubles]]]:
+) -> tuple[dict[str, list[KindMeasure]], dict[str, dict[str, Doubles]]]:
     """Return the measures by the names of kinds, and other numbers of every head likewise.
 
     writes: whether copying is measured, which needs logits.

@@ -21,7 +21,7 @@ from attncli.features.options import MODEL, OUTPUT, choice, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
-from attncli.report import Axis, Cell, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def measure(
 
     Raises RequestError if softmax can't be computed at this temperature, and where this head can't be in that design.
     """
-    from attncli.features.mechanisms.claims import Trial, check_claims
+    from attncli.features.mechanisms.claims import ClaimTrial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
     from attncli.features.mechanisms.head import HeadInLayer
 
@@ -202,7 +202,7 @@ def measure(
     found = designs(inside, reach, temperature, seed, design) if to_itself else []
     result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
     if design is None:
-        claims = check_claims(Trial(model, head, inside, seed))
+        claims = check_claims(ClaimTrial(model, head, inside, seed))
         return replace(result, variants=variants(head, temperature, seed), claims=claims)
     if not found:
         heads, _, d_k = inside.key.shape
@@ -253,8 +253,8 @@ def _report(found: _Measured, everything: bool = False) -> Report:
         record_size(record),
     ]  # fmt: skip
     axes = (
-        Axis("query", record.tokens.shown, special=record.tokens.special),
-        Axis("key", record.keys.shown, special=record.keys.special),
+        MapAxis("query", record.tokens.shown, special=record.tokens.special),
+        MapAxis("key", record.keys.shown, special=record.keys.special),
     )
     own = Panel("as it is", record.map(layer, head))
     picture: list[Part] | None = None
@@ -265,36 +265,36 @@ def _report(found: _Measured, everything: bool = False) -> Report:
             if mistake.weights is not None and mistake.moved is not None and not mistake.moved.own < SEEN:
                 panels.append(Panel(mistake.mistake.name, mistake.weights))
         maps = Maps([panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)], *axes)
-        about = Sentence("the head as it is, and with known mistakes in its layer", caption=True)
-        parts = [about, maps, _mistakes(found.mistakes), Sentence(HARM)]
+        about = TextLine("the head as it is, and with known mistakes in its layer", caption=True)
+        parts = [about, maps, _mistakes(found.mistakes), TextLine(HARM)]
     elif not found.variants:
         [design] = found.designs
         made = Panel(design.name_shown, design.found.weights)
         control = Panel(f"control: {design.control}", design.controls[0].weights)
         parts = [
-            Sentence(f"{design.name_shown}: {design.verdict}", caption=True),
+            TextLine(f"{design.name_shown}: {design.verdict}", caption=True),
             Maps([[own, made, control]], *axes),
             _designs(found.own, found.designs),
-            Sentence(CONTROLS),
+            TextLine(CONTROLS),
         ]
     else:
-        maps, captions = _variant_maps(found, axes), [Sentence(words, caption=True) for words in _captions(found)]
+        maps, captions = _variant_maps(found, axes), [TextLine(words, caption=True) for words in _captions(found)]
         picture = [*captions, maps]
         holding = sum(claim.holds for claim in found.claims)
-        parts = [Sentence(f"{holding} of {len(found.claims)} claims hold here")]
+        parts = [TextLine(f"{holding} of {len(found.claims)} claims hold here")]
         if everything:
             rows = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
             with_own = replace(maps, panels=rows, headings=["the head's own map", *maps.headings])
             parts += [_claims(found.claims), *captions, with_own]
-            parts += [_variants(found.variants, found.temperature), Sentence(FIGURES)]
-            parts += [_designs(found.own, found.designs), Sentence(CONTROLS)] if found.designs else []
+            parts += [_variants(found.variants, found.temperature), TextLine(FIGURES)]
+            parts += [_designs(found.own, found.designs), TextLine(CONTROLS)] if found.designs else []
         else:
             verdicts: list[list[str | Cell]] = [
                 [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]]
                 for claim in found.claims
             ]
-            parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), Sentence(MORE)]
-        parts += [] if found.projections else [Sentence(LEFT_OUT)]
+            parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), TextLine(MORE)]
+        parts += [] if found.projections else [TextLine(LEFT_OUT)]
 
     def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of a .csv."""
@@ -327,7 +327,7 @@ def _normaliser(name: str, temperature: float) -> str:
     return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
 
 
-def _variant_maps(found: _Measured, axes: tuple[Axis, Axis]) -> Maps:
+def _variant_maps(found: _Measured, axes: tuple[MapAxis, MapAxis]) -> Maps:
     """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
     mask = found.record.mask_of(found.record.layers[0])
     rows, headings = [], []

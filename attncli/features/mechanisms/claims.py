@@ -51,7 +51,7 @@ _Found: TypeAlias = tuple[str, _Figures, bool] | tuple[str, _Figures, bool, str]
 
 
 @dataclass(frozen=True)
-class Trial:
+class ClaimTrial:
     """A head that claims are measured on, among those of its layer. seed: of random vectors."""
 
     model: Engine
@@ -90,7 +90,7 @@ class Claim:
     finding: str = ""
 
 
-def check_claims(trial: Trial) -> list[Claim]:
+def check_claims(trial: ClaimTrial) -> list[Claim]:
     """Measure every claim that is about such a head."""
     with torch.random.fork_rng(devices=[]):  # modules draw weights that are replaced
         found = {name: measure(trial) for name, measure in CLAIMS.items()}
@@ -100,7 +100,7 @@ def check_claims(trial: Trial) -> list[Claim]:
 # --- the division by √d_k -------------------------------------------------------------------------------
 
 
-def _variance_on_this_head(trial: Trial) -> _Found:
+def _variance_on_this_head(trial: ClaimTrial) -> _Found:
     """Take q · k over the first d elements of the vectors, each element standardised."""
     query, key, _ = trial.vectors
     record = trial.head.record
@@ -118,7 +118,7 @@ def _standardised(vectors: Tensor) -> Tensor:
     return centred / centred.std(dim=0, correction=0).clamp(min=1e-12)
 
 
-def _division(trial: Trial) -> _Found:
+def _division(trial: ClaimTrial) -> _Found:
     """Measure the variance of scores of random vectors: the mean of all draws, one of which may be off by a quarter."""
     draws, figures, holds = draw_vectors(trial.seed), _Figures(), True
     for size in SIZES:
@@ -131,7 +131,7 @@ def _division(trial: Trial) -> _Found:
     return f"{statement}: mean of {DRAWS} draws", figures, holds
 
 
-def _saturation_on_this_head(trial: Trial) -> _Found:
+def _saturation_on_this_head(trial: ClaimTrial) -> _Found:
     (query, key, _), mask = trial.vectors, mask_of(trial.head)
     plain, divided = (
         jacobian_norm(masked_softmax(score(query, key), mask)[trial.counted]) for score in (dot, scaled_dot)
@@ -140,7 +140,7 @@ def _saturation_on_this_head(trial: Trial) -> _Found:
     return statement, {"not divided": plain, "divided": divided}, plain < divided
 
 
-def _saturation(trial: Trial) -> _Found:
+def _saturation(trial: ClaimTrial) -> _Found:
     """Divide the norm without the division by the norm with it, for random queries and keys.
 
     A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
@@ -197,7 +197,7 @@ def jacobian_norm(weights: Tensor) -> float:
 # --- soft, sparse and hard attention ----------------------------------------------------------------------
 
 
-def _zeros(trial: Trial) -> _Found:
+def _zeros(trial: ClaimTrial) -> _Found:
     query, key, _ = trial.vectors
     visible, scores = mask_of(trial.head)[trial.counted].expand(-1, len(key)), scaled_dot(query, key)[trial.counted]
     figures = {
@@ -209,7 +209,7 @@ def _zeros(trial: Trial) -> _Found:
     return statement, figures, holds
 
 
-def _hard_attention(trial: Trial) -> _Found:
+def _hard_attention(trial: ClaimTrial) -> _Found:
     """Measure the gradients of a loss Σ_i u · output_i, u drawn. The control: the way to the values is open."""
     generator = torch.Generator().manual_seed(trial.seed)
     query, key, value = trial.vectors
@@ -244,7 +244,7 @@ def asymmetry(matrix: Tensor) -> float:
     return ((matrix - matrix.T).norm() / matrix.norm().clamp(min=1e-30)).item()
 
 
-def _asymmetry(trial: Trial) -> _Found | None:
+def _asymmetry(trial: ClaimTrial) -> _Found | None:
     """Measure scores and softmax of them. Masks, which make both asymmetric too, are left out.
 
     Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own. Its own effect is measured on
@@ -261,7 +261,7 @@ def _asymmetry(trial: Trial) -> _Found | None:
     return "separate projections make attention asymmetric: |S - Sᵀ| / |S|", figures, holds
 
 
-def _one_projection(trial: Trial) -> _Found | None:
+def _one_projection(trial: ClaimTrial) -> _Found | None:
     if not trial.is_self:
         return None
     query = torch.from_numpy(trial.head.query)
@@ -270,7 +270,7 @@ def _one_projection(trial: Trial) -> _Found | None:
     return "with W_Q = W_K, the scores before softmax are symmetric", figures, figures["scores"] < SAME
 
 
-def _bilinear(trial: Trial) -> _Found | None:
+def _bilinear(trial: ClaimTrial) -> _Found | None:
     """Compare (W_Q x + b_Q) · (W_K y + b_K) with xᵀ W y, W = W_Qᵀ W_K, biases as weights of an input that is always 1.
 
     Where positions turn queries and keys, that is so before they do. Then a token's score with itself is compared,
@@ -295,7 +295,7 @@ def _bilinear(trial: Trial) -> _Found | None:
     return statement, {"deviation": off}, off < SAME
 
 
-def _key_value(trial: Trial) -> _Found:
+def _key_value(trial: ClaimTrial) -> _Found:
     """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which weighs the vectors that it has scored."""
     query, key, _ = trial.vectors
     found, plain = attend(query, key, key).output, []
@@ -307,7 +307,7 @@ def _key_value(trial: Trial) -> _Found:
     return "with K = V, key-value attention equals plain attention", {"deviation": off}, off < SAME
 
 
-def _heads_alike(trial: Trial, count: int = 3) -> _Found | None:
+def _heads_alike(trial: ClaimTrial, count: int = 3) -> _Found | None:
     """Compare the outputs of several heads with this head's projections with its own output."""
     head = trial.head
     if head.x is None or head.normed:
@@ -330,7 +330,7 @@ def _heads_alike(trial: Trial, count: int = 3) -> _Found | None:
 # --- positions, windows, shared keys --------------------------------------------------------------------
 
 
-def _order(trial: Trial) -> _Found | None:
+def _order(trial: ClaimTrial) -> _Found | None:
     """Compare the vectors of permuted tokens with permuted vectors, in every layer, without and with positions."""
     model, tokens = trial.model, trial.head.record.tokens
     if not isinstance(model, Model) or model.config.goes_by_order:
@@ -342,7 +342,7 @@ def _order(trial: Trial) -> _Found | None:
     return statement, figures, found.deviation <= found.tolerance
 
 
-def _causal(trial: Trial) -> _Found | None:
+def _causal(trial: ClaimTrial) -> _Found | None:
     """Compare the vectors of prefixes with those of the text, and with those of the text without a mask."""
     model, record = trial.model, trial.head.record
     if record.kind != "decoder" or not trial.is_self or "encoder" in model.parts:
@@ -354,7 +354,7 @@ def _causal(trial: Trial) -> _Found | None:
     return statement, figures, found.deviation < found.tolerance < shown
 
 
-def _kept_keys_and_values(trial: Trial) -> _Found | None:
+def _kept_keys_and_values(trial: ClaimTrial) -> _Found | None:
     """Compare the vectors of a text read token by token with those of one pass, and those of each token alone."""
     model, tokens = trial.model, trial.head.record.tokens
     if not isinstance(model, Model) or model.part != "decoder":
@@ -367,7 +367,7 @@ def _kept_keys_and_values(trial: Trial) -> _Found | None:
     return statement, figures, found.deviation < found.tolerance < forgotten
 
 
-def _window(trial: Trial) -> _Found | None:
+def _window(trial: ClaimTrial) -> _Found | None:
     """Measure the weight that moves in narrower and narrower windows, beginning with one as wide as the text."""
     if not trial.is_self:
         return None
@@ -380,7 +380,7 @@ def _window(trial: Trial) -> _Found | None:
     return "a window as wide as the text changes nothing, and a narrower window moves more weight", figures, holds
 
 
-def _shared_keys(trial: Trial) -> _Found | None:
+def _shared_keys(trial: ClaimTrial) -> _Found | None:
     head = trial.inside
     if not trial.is_self or len(head.key) == 1:
         return None
@@ -390,7 +390,7 @@ def _shared_keys(trial: Trial) -> _Found | None:
     return f"{statement}: moved, with the mean of its group's keys", figures, holds
 
 
-CLAIMS: dict[str, Callable[[Trial], _Found | None]] = {
+CLAIMS: dict[str, Callable[[ClaimTrial], _Found | None]] = {
     "variance on this head": _variance_on_this_head,
     "division": _division,
     "saturation on this head": _saturation_on_this_head,

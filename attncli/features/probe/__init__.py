@@ -31,7 +31,7 @@ from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.features.probe.tally import FEWEST_WORDS, Probed
 from attncli.models.opening import Opening
 from attncli.record.display import model_shown
-from attncli.report import Cell, Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Cell, Column, NextCommand, Part, Report, Table, TextLine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,17 +111,17 @@ probe = as_function(Probe)
 def _report(found: Probed) -> Report:
     document = found.document()
     best = found.relations[0]  # of all relations together
-    same = [Sentence(SAME)] if document["test"] is None else []
+    same = [TextLine(SAME)] if document["test"] is None else []
     trees = document["trees"]
     return Report(
         title_of(document),
         [
             *same,
             _relation_table(document),
-            *map(Sentence, explain_verdicts(document)),
-            *(Sentence(printable(one)) for bank in (found.treebank, found.test) if bank for one in bank.sentences),
+            *map(TextLine, explain_verdicts(document)),
+            *(TextLine(printable(one)) for bank in (found.treebank, found.test) if bank for one in bank.sentences),
             _head_table(found),
-            Sentence(
+            TextLine(
                 f"each relation's {BEST} best heads, each with the share of the words that it finds in its better "
                 f"direction (--json and .csv have all heads). {MARK}: fewer than {FEWEST_WORDS} words, of which some "
                 "head finds many by luck"
@@ -138,7 +138,7 @@ def _report(found: Probed) -> Report:
                     for row in trees["layers"]
                 ],
             ),
-            Sentence(
+            TextLine(
                 f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
                 f"(UUAS); joining neighbours gives {percent(trees['neighbours'])}"
             ),

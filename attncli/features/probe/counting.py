@@ -14,9 +14,9 @@ import torch
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.engines import pool
 from attncli.corpus.files import display_name
-from attncli.corpus.running import Show, Where, go_through, notify_partial, silent
+from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
-from attncli.corpus.treebank import Sentence, TreebankFormat, words_of
+from attncli.corpus.treebank import TreebankFormat, TreeSentence, words_of
 from attncli.features.probe.tally import Ints, Probed, Skipped, Tally, TreebankTally, tally
 from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import Model
@@ -35,7 +35,7 @@ def probe_treebank(
     files: Sequence[str],
     test: Sequence[str] | None = None,
     reading: TreebankFormat = TreebankFormat(),
-    where: Where = Where(),
+    where: Workplace = Workplace(),
     show: Show = silent,
 ) -> Probed:
     """Find the heads of a model that know the syntactic head of a word, for each dependency relation.
@@ -176,13 +176,13 @@ class CountedTrees(Work[Tally]):
 
 
 def _read(
-    model: Engine, sentences: Iterable[Sentence], each: ThreadPoolExecutor
-) -> Iterator[tuple[AttentionRecord | str, Sentence]]:
+    model: Engine, sentences: Iterable[TreeSentence], each: ThreadPoolExecutor
+) -> Iterator[tuple[AttentionRecord | str, TreeSentence]]:
     """Yield every sentence with its maps, or with the reason why the model can't read it.
 
     each: threads of one core each, for batches.
     """
-    read, skipped = deque[Sentence](), deque[tuple[str, Sentence]]()
+    read, skipped = deque[TreeSentence](), deque[tuple[str, TreeSentence]]()
 
     def tokens() -> Iterator[Tokens]:
         for sentence in sentences:
@@ -219,7 +219,7 @@ def _records(model: Engine, texts: Iterable[Tokens], each: ThreadPoolExecutor) -
             yield of_group.pop(number)  # frees its memory with the last reference
 
 
-def _tokens_by_word(model: Engine, sentence: Sentence) -> tuple[Tokens, Sentence] | str:
+def _tokens_by_word(model: Engine, sentence: TreeSentence) -> tuple[Tokens, TreeSentence] | str:
     """Return the tokens of a sentence with its units as words, and the sentence with these units.
 
     Return a reason, which continues a number of sentences, if the model can't read it to its end. Raises RequestError

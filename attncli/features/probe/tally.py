@@ -20,7 +20,7 @@ import numpy.typing as npt
 from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
 from attncli.base.arrays import Bools, Doubles, Floats
-from attncli.corpus.treebank import Sentence
+from attncli.corpus.treebank import TreeSentence
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 
@@ -81,7 +81,7 @@ class Tally:
         """Return the tally of both; the sentences of `other` come later."""
         return Tally(*(_added(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)))
 
-    def plus(self, maps: Floats, sentence: Sentence) -> "Tally":
+    def plus(self, maps: Floats, sentence: TreeSentence) -> "Tally":
         """Return the tally with one more sentence, given its maps `[layer, head, unit, unit]` (`word_maps`)."""
         units = np.array(sentence.units, dtype=np.int64)
         heads = np.array([ROOT if head is None else units[head] for head in sentence.heads], dtype=np.int64)
@@ -177,7 +177,7 @@ def strongest_words(maps: Floats) -> Ints:
     return np.stack(by_direction, axis=2)
 
 
-def tally(read: Iterable[tuple[AttentionRecord | str, Sentence]], nothing: Tally) -> Iterator[Tally]:
+def tally(read: Iterable[tuple[AttentionRecord | str, TreeSentence]], nothing: Tally) -> Iterator[Tally]:
     """Yield the tally after each sentence. read: the record of each, or why there is none; and the sentence."""
     so_far = nothing
     for record, sentence in read:
@@ -200,7 +200,7 @@ def _added(one: Any, other: Any) -> Any:
 # Ours, in NumPy: scipy's take one sparse matrix at a time, and a weight of 0 for no edge.
 
 
-def tree_edges(maps: Floats, sentence: Sentence) -> tuple[Bools, Ints]:
+def tree_edges(maps: Floats, sentence: TreeSentence) -> tuple[Bools, Ints]:
     """Return the edges of the sentence's tree, bool `[unit, unit]`, and how many of them are in the tree of each head.
 
     The counts are `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node. The direction

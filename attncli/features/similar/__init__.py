@@ -28,7 +28,7 @@ from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.selection import select
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Report, Sentence, Table
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Report, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
@@ -292,22 +292,22 @@ def _report(found: Similarity, top: int, following: NextCommand | None) -> Repor
     return Report(
         [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", "contextual vectors", mask],
         [
-            *(Sentence(text, caption=True) for text in (sums, *meaning)),
+            *(TextLine(text, caption=True) for text in (sums, *meaning)),
             _map(found, "contribution to the cosine"),
             Table([Column("A"), Column("B", "name"), Column("contribution")], pairs),
-            Sentence(describe_direction("cosine")),
+            TextLine(describe_direction("cosine")),
             heads_table(found.effects, top),
         ],
         found.document,
         lambda _: found.rows(),
-        picture=[Sentence(UP, caption=True), _map(found)],
+        picture=[TextLine(UP, caption=True), _map(found)],
         next=following,
     )
 
 
 def _cosines_report(found: Cosines) -> Report:
     """Report a map with a row and a column per text."""
-    texts = Axis("text", list(found.texts), range(len(found.texts)))
+    texts = MapAxis("text", list(found.texts), range(len(found.texts)))
     return Report(
         [model_name(found.model.full_name), f"cosines of {len(found.texts)} texts"],
         [Maps([[Panel("cosine", found.values)]], texts, texts, scale="cosine", signed=True)],
@@ -319,7 +319,7 @@ def _cosines_report(found: Cosines) -> Report:
 def _map(found: Similarity, name: str = "") -> Maps:
     """Return the contributions: A's tokens by B's."""
     first, second = (
-        Axis(side, tokens.shown, range(len(tokens)), tokens.special)
+        MapAxis(side, tokens.shown, range(len(tokens)), tokens.special)
         for side, tokens in (("A", found.tokens), ("B", found.key_tokens))
     )
     return Maps([[Panel(name, found.contributions)]], first, second, scale="contribution to the cosine", signed=True)

@@ -24,7 +24,7 @@ from attncli.features.inputs import STDIN, notify_sinks, open_part, stdin_is_pip
 from attncli.features.options import OUTPUT, TEXT, argument, choice, of_files, option
 from attncli.models.opening import Opening
 from attncli.record.display import model_name
-from attncli.report import Column, NextCommand, Part, Report, Sentence, Table
+from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
 from attncli.report.parts import in_cell
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
         [model_name(statistics.model.full_name), *statistics.parts],
-        [Heads(statistics, by), _clearest_table(statistics), Sentence(LEGEND)],
+        [Heads(statistics, by), _clearest_table(statistics), TextLine(LEGEND)],
         statistics.document,
         lambda _: statistics.rows(),
         partial=statistics.partial and not loaded,

@@ -27,7 +27,7 @@ from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import DIVIDED, model_name, token_count
 from attncli.record.selection import numbered_names
-from attncli.report import Axis, Column, Maps, NextCommand, Panel, Part, Report, Sentence, Table
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens, word_groups, word_texts, word_tokens
 
@@ -432,12 +432,12 @@ def _report(found: TrustResult, next_command: NextCommand) -> Report:
             *_words_parts(found),
             *_weights_parts(found),
             *_rankings_parts(found, document),
-            Sentence(""),
-            Sentence(document["verdict"], "strong"),
+            TextLine(""),
+            TextLine(document["verdict"], "strong"),
         ],
         lambda: document,
         itemgetter("rankings"),
-        picture=[*([Sentence(DIVIDED, caption=True)] if found.sinks else []), _ranks_map(found)],
+        picture=[*([TextLine(DIVIDED, caption=True)] if found.sinks else []), _ranks_map(found)],
         next=next_command,
     )
 
@@ -465,7 +465,7 @@ def _words_parts(found: TrustResult) -> list[Part]:
         "mean over heads and over the tokens that the output reads",
         *([DIVIDED] if found.sinks else []),
     ]
-    return [Table(columns, rows), *map(Sentence, notes)]
+    return [Table(columns, rows), *map(TextLine, notes)]
 
 
 def _weights_parts(found: TrustResult) -> list[Part]:
@@ -481,7 +481,7 @@ def _weights_parts(found: TrustResult) -> list[Part]:
         f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
         "The model was not trained with such weights."
     )
-    return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), Sentence(note)]
+    return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), TextLine(note)]
 
 
 def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
@@ -515,7 +515,7 @@ def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
         f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
         f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
-    return [Table(columns, rows), *map(Sentence, notes)]
+    return [Table(columns, rows), *map(TextLine, notes)]
 
 
 def _ranks_map(found: TrustResult) -> Maps:
@@ -526,8 +526,8 @@ def _ranks_map(found: TrustResult) -> Maps:
     behind = [np.less.outer(row, row).sum(axis=0) / (len(tokens) - 1) for row in rows.values()]
     return Maps(
         [[Panel("", np.array(behind, np.float32))]],
-        Axis("tokens by", list(rows)),
-        Axis("token", tokens),
+        MapAxis("tokens by", list(rows)),
+        MapAxis("token", tokens),
         scale="share of the other tokens ranked behind",
         most=1.0,
     )

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from attncli.analysis.difference import Difference, difference
 from attncli.analysis.edges import Edge, Usual, edges, telling_head
 from attncli.analysis.patterns import HeadSummary, row_shares, summarise
-from attncli.live.explorer.findings import Finding, change_findings, record_findings
+from attncli.live.explorer.findings import TextFinding, change_findings, record_findings
 from attncli.live.explorer.window import (
     FRAMES,
     MapWindow,
@@ -92,7 +92,7 @@ class ScreenState:
         assert self.layer is not None and self.head is not None
         return SelectedCell(self.layer, self.head, self.query, self.key, self.special)
 
-    def finding(self, findings: Sequence[Finding | WrittenFinding]) -> int | None:
+    def finding(self, findings: Sequence[TextFinding | WrittenFinding]) -> int | None:
         """Return the place of the selected head, or of the written token whose row is selected, in the findings."""
         for place, one in enumerate(findings):
             if all(getattr(one, name) == getattr(self, name) for name in one.identity):
@@ -141,7 +141,7 @@ class ScreenContent:
     telling: Sequence[Sequence[Edge]]
     usual_texts: int
     found: Difference | None
-    findings: Sequence[Finding | WrittenFinding]
+    findings: Sequence[TextFinding | WrittenFinding]
     said: Sequence[str]
     written: Sequence[str] = ()
     earlier: Sequence[str] = ()
@@ -185,7 +185,7 @@ def screen_content(
     watch.check()
     made = ScreenContent(look, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
     if record.written is not None:
-        findings: Sequence[Finding | WrittenFinding] = written_findings(record, telling, look.without, found)
+        findings: Sequence[TextFinding | WrittenFinding] = written_findings(record, telling, look.without, found)
     elif found is not None:
         findings = change_findings(found, look.without)
     else:

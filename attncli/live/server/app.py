@@ -130,7 +130,7 @@ class Wish:
     state: Mapping[str, Any] | None = None
 
 
-def fields_of(site: Site) -> dict[str, schema.Check]:
+def fields_of(site: Site) -> dict[str, schema.FieldCheck]:
     whole = schema.integer(0, MOST)
     return {
         "whose": schema.text(LONGEST_NAME),
@@ -145,7 +145,7 @@ def fields_of(site: Site) -> dict[str, schema.Check]:
     }
 
 
-def state_fields(site: Site) -> dict[str, schema.Check]:
+def state_fields(site: Site) -> dict[str, schema.FieldCheck]:
     whole = schema.integer(0, MOST)
     return {
         "view": schema.one_of(choices.names(choices.PageView)),

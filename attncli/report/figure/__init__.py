@@ -11,7 +11,7 @@ from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import Grid, wrap_panels
 from attncli.report.figure.maps import COLOURS, MOST_BARS, DrawnMap, panel_grid
 from attncli.report.paper import Paper
-from attncli.report.parts import HeadGrid, Maps, Part, Sentence, three_digits
+from attncli.report.parts import HeadGrid, Maps, Part, TextLine, three_digits
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has
@@ -44,7 +44,7 @@ def title_of(title: Sequence[str]) -> str:
 
 def caption_of(parts: Sequence[Part]) -> str:
     """Return the sentences that stand above the panels."""
-    return "; ".join(part.text for part in parts if isinstance(part, Sentence) and part.caption)
+    return "; ".join(part.text for part in parts if isinstance(part, TextLine) and part.caption)
 
 
 def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: Paper) -> Figure:

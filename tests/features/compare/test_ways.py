@@ -17,7 +17,7 @@ from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare, compare
 from attncli.features.compare.eager import Eager, EagerPeers
-from attncli.features.compare.ways import WAYS_OF_EAGER, Way, go_every_way
+from attncli.features.compare.ways import WAYS_OF_EAGER, CompareWay, go_every_way
 from attncli.models import model as own
 from attncli.models import weighing
 from attncli.models.instant import why_not
@@ -344,7 +344,7 @@ def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny):
         raise RequestError("too large")
 
     done = []
-    found = {"one": Way("this", nothing), "two": Way("that", refused)}
+    found = {"one": CompareWay("this", nothing), "two": CompareWay("that", refused)}
     one, two = go_every_way(own_peers(tiny(max_position_embeddings=64)), found, lambda: done.append(None))
     assert len(done) == 2
     assert (one.difference, one.same, one.note) == (None, True, "there is none")

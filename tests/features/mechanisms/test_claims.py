@@ -23,7 +23,7 @@ from attncli.attention import (
 )
 from attncli.features.mask import measure_exactly, measure_permutation, measure_prefixes
 from attncli.features.mechanisms import claims as claiming
-from attncli.features.mechanisms.claims import CLAIMS, Claim, Trial, check_claims
+from attncli.features.mechanisms.claims import CLAIMS, Claim, ClaimTrial, check_claims
 from attncli.features.mechanisms.head import HeadInLayer
 from attncli.models import model as encoder
 from attncli.models.generation import KeysAndValues
@@ -36,11 +36,11 @@ TEXT = "The trophy does not fit in the suitcase because it is too big."
 def measured(name, head, model=None):
     """A claim on a head taken apart, or on one in its layer."""
     taken, inside = (made_up(), head) if isinstance(head, HeadInLayer) else (head, HeadInLayer.as_they_meet(head))
-    return Claim(name, *CLAIMS[name](Trial(model, taken, inside)))
+    return Claim(name, *CLAIMS[name](ClaimTrial(model, taken, inside)))
 
 
 def all_of(model, head):
-    return check_claims(Trial(model, head, HeadInLayer.of(model, head)))
+    return check_claims(ClaimTrial(model, head, HeadInLayer.of(model, head)))
 
 
 # --- measures -------------------------------------------------------------------------------------------
