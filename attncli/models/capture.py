@@ -607,6 +607,10 @@ class Capture(TorchFunctionMode):
             key_tokens = self._name(given, text, keys, False)
             tokens = self._name(self._tokens, text, queries, True)
         else:
+            if self._tokens is not None and len({one.kind for one in self.calls}) == 1:
+                count = len(self._given(self._tokens, text))
+                if count != keys:
+                    raise RequestError(f"tokens are {count}, and the network read {keys}: give one for each")
             tokens, key_tokens = self._name(self._tokens, text, keys, False), None
             if queries < keys:
                 tokens, key_tokens = tokens.take(calls[0].queries), tokens
@@ -631,12 +635,8 @@ class Capture(TorchFunctionMode):
 
     def _name(self, given: Any, text: int, count: int, decoder: bool) -> Tokens:
         """Name the tokens of a text: as given, by the ids that an embedding looked up, or by their places."""
-        if given is not None:
-            if isinstance(given, Sequence) and given and not isinstance(given[0], str):
-                given = given[text]
-            found = as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
-            if len(found) == count:
-                return found
+        if given is not None and len(found := self._given(given, text)) == count:
+            return found
         looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
         looked_up = looked_up or self._lookups
         if self._tokenizer is not None and looked_up:
@@ -650,6 +650,13 @@ class Capture(TorchFunctionMode):
                 names = of_ids(ids) if of_ids else [self._tokenizer.id_to_token(one) for one in ids]
                 return as_tokens([str(name) for name in names], "tokens")
         return as_tokens([str(place) for place in range(count)], "tokens")
+
+    @staticmethod
+    def _given(given: Any, text: int) -> Tokens:
+        """Return the tokens of a text as they were given."""
+        if isinstance(given, Sequence) and given and not isinstance(given[0], str):
+            given = given[text]
+        return as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
 
 
 class _Found(NamedTuple):

@@ -321,3 +321,11 @@ def test_weights_that_a_changed_network_returns_have_gradients_and_its_dtype(dty
         gradients.append(torch.autograd.grad(weights[..., 0].sum(), module.in_proj_weight)[0])
         np.testing.assert_allclose(seen.calls[0].weights[:, 0], weights[:, 2].detach().float(), atol=0.01)
     torch.testing.assert_close(*gradients, atol=0.05 if dtype == torch.bfloat16 else 1e-5, rtol=0.1)
+
+
+def test_tokens_are_one_for_each_that_the_network_read() -> None:
+    x = torch.randn(1, LENGTH, WIDTH)
+    with attncli.capture(tokens=["a", "cat"]) as seen:
+        nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)(x, x, x)
+    with pytest.raises(RequestError, match="tokens are 2, and the network read 5: give one for each"):
+        seen.record()
