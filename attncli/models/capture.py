@@ -467,8 +467,11 @@ class Capture(TorchFunctionMode):
 
         weights = heads(found.softmax.pop())
         _, chosen = self._begin(name, weights.shape[1])
-        kept = weights[:, chosen, self._queries] if chosen else None
-        later = bool(_later((weights != 0).any(dim=0).any(dim=0)))
+        kept = None
+        if chosen:
+            kept = (weights if len(chosen) == weights.shape[1] else weights[:, chosen])[:, :, self._queries]
+            kept = STORAGE.empty(kept.shape, kept).copy_(kept)  # the network may go on to write into its own
+        later = bool(_later((weights[:, 0] != 0).any(dim=0)))
         call = self._keep(name, tuple(weights.shape), chosen, kept, None, later, False)
         if self._measure == "norm" and chosen and value is not None:
             value, output = heads(value.detach()), heads(output.detach())
