@@ -1,7 +1,8 @@
 """Write files completely or not at all, and save documents as .json and .csv.
 
 A file is written in a temporary folder beside its destination. The folder is removed when the file is complete. It also
-holds anything that a library writes next to its output.
+holds anything that a library writes next to its output. A killed process can't remove its folder; the next process that
+writes to the same place does.
 
 Documents keep every text unchanged: callers that print a text escape it. For pandas, a token such as "=1" is no
 formula. In a spreadsheet, import the columns as text.
@@ -11,10 +12,13 @@ import csv
 import errno
 import json
 import os
+import platform
 import shutil
 import stat
 import tempfile
+import time
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,22 +31,31 @@ from attncli.base.printable import quoted
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# Contains the machine's name: processes on other machines that share the drive can't be checked from here.
+PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
 UNDER_WAY: set[Path] = set()  # this process's folders, and other paths to remove when it ends
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=UNDER_WAY.clear)  # they belong to the parent
+SETTLED = 1.0  # seconds: after them a folder in use is locked
 
 
 @contextmanager
 def making(place: Path) -> Iterator[Path]:
     """Make a temporary folder inside `place`. Raises OSError if `place` is missing or not writable."""
-    folder = place / f".attncli-{uuid.uuid4().hex[:16]}"
+    clear(place)
+    folder = place / f"{PREFIX}{uuid.uuid4().hex[:16]}"
     UNDER_WAY.add(folder)  # registered before it exists, so that an interruption removes it
+    handle = None
     try:
         folder.mkdir(mode=0o700)
+        with suppress(OSError, ImportError):  # without locks, nothing is cleared
+            handle = lock(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         UNDER_WAY.discard(folder)
+        if handle is not None:
+            os.close(handle)
 
 
 def remove_all() -> None:
@@ -53,6 +66,29 @@ def remove_all() -> None:
         else:
             with suppress(OSError):
                 path.unlink()
+
+
+def clear(place: Path) -> None:
+    """Remove the folders of dead processes, whose locks the system has released."""
+    for folder in place.glob(f"{PREFIX}*"):
+        with suppress(OSError, ImportError):  # the folder is in use
+            if time.time() - folder.stat().st_mtime > SETTLED:
+                handle = lock(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(handle)
+
+
+def lock(folder: Path) -> int:
+    """Lock the folder until the returned handle is closed or this process ends. Raises OSError if it is locked."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def keep_folder(folder: Path, make: Callable[[Path], object], is_whole: Callable[[Path], bool]) -> None:

@@ -51,7 +51,7 @@ class Kept:
     """A walk with these taps, in their order."""
 
     def __init__(self, model, names, layers, heads, mask, block_weights=10**6):
-        windows = [one for [one] in corpus(model, TEXTS)]
+        windows = list(corpus(model, TEXTS))
         rows = as_rows([one.tokens for one in windows], model.config, mask, model.device)
         like = torch.empty(0, dtype=model.dtype)
         axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
