@@ -213,4 +213,4 @@ def line_differences(one: str | None, other: str | None, tolerance: float, where
 def last_place(number: str) -> float:
     """0.614 -> 0.001, 5.7e-07 -> 1e-08."""
     digits, _, exponent = number.partition("e")
-    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+    return float(f"1e{int(exponent or 0) - len(digits.partition('.')[2])}")
