@@ -62,7 +62,7 @@ Workers = Annotated[
 On = Annotated[
     str,
     of_files(
-        MODEL, "--on", rare=True, metavar="WHERE", help="Workplace to count: here, ray, or ray://ADDRESS of a cluster."
+        MODEL, "--on", rare=True, metavar="WHERE", help="Where to count: here, ray, or ray://ADDRESS of a cluster."
     ),
 ]
 WorkerGpus = Annotated[

@@ -413,7 +413,7 @@ def needles(model: InTorch, advance: _Advance) -> list[Needle]:
     for number, (trade, name, thing, where) in enumerate(NEEDLES):
         needle, place = f"The {trade} {name} keeps the {thing} in the {where}.", 1 + number % len(sentences)
         text = " ".join([*sentences[:place], needle, *sentences[place:]])
-        prompt = f"{text}\nQuestion: Workplace is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
+        prompt = f"{text}\nQuestion: Where is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
         room = model.tokenizer.max_tokens - len(model.tokenizer.cut(prompt))
         if room < ANSWER:
             raise RequestError(f"{model.place.name} has {model.tokenizer.max_tokens} positions, too few for a needle")
