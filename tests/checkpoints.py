@@ -24,6 +24,14 @@ from attncli.text.tokens import Tokens
 # Every model type that there is an encoder for, but those that only `native` makes known to transformers.
 FAMILIES = tuple(one for one in families.PLACES if one in transformers.CONFIG_MAPPING)
 ONE_OF_EACH = tuple({place: model_type for model_type, place in reversed(families.PLACES.items())}.values())
+# The scaled rotary positions of Llama 3.
+LLAMA_3 = {
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+}
 PECULIAR = ("bert", "modernbert", "deberta-v2", "gemma2")  # that have between them what families have
 EACH = slow_except(ONE_OF_EACH, PECULIAR)
 EVERY = slow_except(FAMILIES, PECULIAR)

@@ -52,6 +52,12 @@ def block_of(
     )
 
 
+def by_head(module: Any, block: Block) -> Tensor:
+    """Return W_O of a Linear, or of a Conv1D, whose weight is transposed: `[hidden_size, head, head_dim]`."""
+    weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
+    return weight.unflatten(1, (len(block.numbers), -1))
+
+
 def no_projection() -> NoReturn:
     """Raises RequestError: no projection reads the heads' outputs directly."""
     raise RequestError(

@@ -40,11 +40,10 @@ from attncli.base.arrays import Bools, Floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.printable import first_line
 from attncli.models.block import Block, Tap, meet, select_numbers
-from attncli.models.calls import block_of, no_projection
+from attncli.models.calls import block_of, by_head, no_projection
 from attncli.models.devices import STORAGE
 from attncli.models.hand_written import PRODUCTS, HandWritten, Product, WrittenWeights, is_parameter, tensors_of
 from attncli.models.taps import transformed_lengths
-from attncli.models.transformers_place import by_head
 from attncli.models.weighing import map_dtype, weigh
 from attncli.record import AttentionRecord
 from attncli.record.making import as_tokens, joined_steps, record_of
@@ -96,7 +95,7 @@ _NO_TAPS = "taps can't read or change attention that is written by hand in this 
 
 
 class _Known(NamedTuple):
-    """What a tensor of attention written by hand is.
+    """A tensor of attention written by hand, and how far it has come.
 
     what: "scores", a product of two activations; "exp" of scores; or "weights". keys: how many scores had. last: keys
     are the last dimension, else the one before. softmax: the weights before dropout, until they are kept.
@@ -354,8 +353,7 @@ class Capture(TorchFunctionMode):
 
         Raises RequestError where the block would not give the same weights.
         """
-        name, texts = self._name_of_module(), len(self._lookups[0][0]) if self._lookups else 1
-        block = weights.block(product.right, texts)
+        name, block = self._name_of_module(), weights.block(product.right, self._texts)
         theirs = product.restore(weights.weights.to(product.right.dtype).reshape(product.left.shape) @ product.right)
         with torch.no_grad():
             same = torch.allclose(product.result(meet(block, (), weigh)), theirs, rtol=1e-3, atol=1e-5)
@@ -457,7 +455,7 @@ class Capture(TorchFunctionMode):
             self._known[weights] = found._replace(what="weights")
         if not found.softmax or name in self._in_blocks:
             return
-        texts = len(self._lookups[0][0]) if self._lookups else 1
+        texts = self._texts
 
         def heads(x: Tensor) -> Tensor:
             """Return `[text, head, token, size]`."""
@@ -476,6 +474,11 @@ class Capture(TorchFunctionMode):
         if self._measure == "norm" and chosen and value is not None:
             value, output = heads(value.detach()), heads(output.detach())
             self._waiting = call, block_of(None, output, value, value, None, None, {}), output
+
+    @property
+    def _texts(self) -> int:
+        """The number of texts, by the first ids that were looked up."""
+        return len(self._lookups[0][0]) if self._lookups else 1
 
     def _name_of_module(self) -> str:
         return next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")

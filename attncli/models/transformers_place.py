@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from attncli.attention import MASKS, self_mask
 from attncli.attention.masks import Rule
 from attncli.models.block import Block, Tap, meet
-from attncli.models.calls import block_of, no_projection
+from attncli.models.calls import block_of, by_head, no_projection
 from attncli.models.hand_written import HandWritten, Product, WrittenWeights
 from attncli.models.rows import LayerMask, Run
 from attncli.models.weighing import weigh
@@ -122,12 +122,6 @@ class SearchPass:
         made = parts if bias is None else parts + bias.double()
         if torch.allclose(made, output.flatten(0, -2).double(), rtol=_PROVEN, atol=_PROVEN):
             self.projections[id(caller)] = module
-
-
-def by_head(module: Any, block: Block) -> Tensor:
-    """Return W_O of a Linear, or of a Conv1D, whose weight is transposed: `[hidden_size, head, head_dim]`."""
-    weight = module.weight if isinstance(module, nn.Linear) else module.weight.T
-    return weight.unflatten(1, (len(block.numbers), -1))
 
 
 _CURRENT: ContextVar[TappedPass | SearchPass | None] = ContextVar("the current forward pass", default=None)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checkpoints import make_config, make_network
+from checkpoints import LLAMA_3, make_config, make_network
 from walks import ALL, as_transformers, made_up, network_of, walked
 
 from attncli import RequestError
@@ -22,13 +22,6 @@ PUBLISHED = {
     "deberta-v2": {**DEBERTA, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "hidden_size": 24},
     "eurobert": {"head_dim": 64, "hidden_size": 1152, "num_attention_heads": 18, "num_key_value_heads": 6},
     "modernbert": {"num_hidden_layers": 7, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0},
-}
-LLAMA_3 = {
-    "factor": 32.0,
-    "high_freq_factor": 4.0,
-    "low_freq_factor": 1.0,
-    "original_max_position_embeddings": 8192,
-    "rope_type": "llama3",
 }
 
 

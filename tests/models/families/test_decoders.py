@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from checkpoints import DECODERS, EACH_DECODER, edit_config, language_head, make_checkpoint
+from checkpoints import DECODERS, EACH_DECODER, LLAMA_3, edit_config, language_head, make_checkpoint
 from safetensors.torch import load_file, save_file
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -20,13 +20,6 @@ from attncli.models.opening import Opening
 from attncli.record import Request
 
 TEXT = "the cat sat"
-LLAMA_3 = {
-    "factor": 32.0,
-    "high_freq_factor": 4.0,
-    "low_freq_factor": 1.0,
-    "original_max_position_embeddings": 8192,
-    "rope_type": "llama3",
-}
 FULL, SLIDING = "full_attention", "sliding_attention"
 # config.json as published, without what is for training only.
 LINES = (Path(__file__).parent / "published_decoders.jsonl").read_text(encoding="utf-8").splitlines()
