@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attncli.corpus.reducer import corpus_statistics
     from attncli.effects.asking import Asking
     from attncli.features.ablate import ablate
-    from attncli.features.cut import cut, cut_each
+    from attncli.features.cut import cut
     from attncli.features.diff import diff
     from attncli.features.explain import explain
     from attncli.features.find import find
@@ -47,7 +47,6 @@ HOMES = {
     "ablate": "attncli.features.ablate",
     "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
-    "cut_each": "attncli.features.cut",
     "diff": "attncli.features.diff",
     "explain": "attncli.features.explain",
     "find": "attncli.features.find",
@@ -80,7 +79,6 @@ __all__ = [  # noqa: RUF022  (as above)
     "ablate",
     "Asking",
     "cut",
-    "cut_each",
     "diff",
     "explain",
     "find",

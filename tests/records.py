@@ -9,7 +9,7 @@ from attncli.analysis.difference import Difference
 from attncli.effects.asking import MeasuredOutput
 from attncli.features.ablate import Ablation
 from attncli.features.ablate import _report as ablation_report
-from attncli.features.cut import EdgeEffects, _single_report
+from attncli.features.cut import EdgeEffects
 from attncli.features.diff import difference_report
 from attncli.features.similar import Similarity
 from attncli.record import AttentionRecord, ModelInfo
@@ -163,7 +163,7 @@ def ablation_page(found: Ablation) -> str:
 
 def edges_page(found: EdgeEffects) -> str:
     """Return the page of cut edges."""
-    report = _single_report(found, 10)
+    report = found.report()
     return page_of(report.title, report.parts)
 
 

@@ -25,7 +25,7 @@ FIELDS = {"pair", "similar_to", "target", "at", "kind", "output", "mask"}
 # --- plain keywords -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ablate", "cut", "cut_each", "patch", "trust"])
+@pytest.mark.parametrize("name", ["ablate", "patch", "trust"])
 def test_what_to_ask_is_said_by_the_names_of_asking(name):
     parameters = inspect.signature(getattr(attncli, name)).parameters
     defaults = {field: parameters[field].default for field in FIELDS}
@@ -48,8 +48,8 @@ def test_ways_are_names_too(minilm):
 
 
 def test_an_edge_may_be_of_places(minilm):
-    by_place = attncli.cut(minilm, A, [(2, 3)], layers="5").document()
-    assert by_place == attncli.cut(minilm, A, [("cat", "sat")], layers="5").document()
+    by_place = attncli.cut(minilm, A, edges=[(2, 3)], layer="5").document()
+    assert by_place == attncli.cut(minilm, A, edges=[("cat", "sat")], layer="5").document()
 
 
 def test_numbers_of_any_library_are_layers(minilm):
@@ -120,10 +120,11 @@ WRONG = {
     "ways": (lambda m: attncli.ablate(m, A, ways=3), "ways is the int 3: give one of zero, mean, resample"),
     "texts": (lambda m: attncli.ablate(m, 3), "texts is a list of texts, not the int 3: give a str, or a list"),
     "one edge": (
-        lambda m: attncli.cut(m, A, ("cat", "sat")),
+        lambda m: attncli.cut(m, A, edges=("cat", "sat")),
         "an edge is a pair of tokens, not the str 'cat': ",
     ),
-    "edges": (lambda m: attncli.cut_each(m, A, EDGES), r"an edge is a pair of tokens, not a list of 1: write"),
+    "option of cut": (lambda m: attncli.cut(m, A, by="head"), "no option 'by': there are pair, similar_to, ask"),
+    "cut a record": (lambda m: attncli.cut(m.attend(A)), "model is an AttentionRecord: open one with"),
     "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
     "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
     "flow, model first": (
@@ -145,7 +146,7 @@ WRONG = {
     ),
     "cut, text first": (
         lambda m: attncli.cut(A, m),
-        r"model is the str .*: open one with attncli\.load_model\(name\), and write attncli\.cut\(model, text, edges\)",
+        "text is one text, not a Model: give a str, or None",
     ),
     "similar, text first": (
         lambda m: attncli.similar(A, B, model=m),
@@ -223,11 +224,11 @@ def test_a_model_is_one_line(minilm, tiny):
             r"<Ablation of minilm: 1 text, way zero, layers 4-5, heads 0-2, cosine of the .* two texts 0\.\d+>",
         ),
         (
-            lambda model: attncli.cut(model, A, EDGES, layers="5"),
+            lambda model: attncli.cut(model, A, edges=EDGES, layer="5"),
             r"<JointCut of minilm: 1 edge cut, layers 5, heads 0-11, how far .* 0, effect [\d.e-]+>",
         ),
         (
-            lambda model: attncli.cut_each(model, A, ("cat", "*"), layers="5", heads="3"),
+            lambda model: attncli.cut(model, A, out_of="cat", layer="5", head="3"),
             r"<EdgeEffects of minilm: 9 edges cut one by one, layers 5, heads 3, how far .* 0>",
         ),
         (

@@ -49,12 +49,12 @@ def test_the_tables_of_fields_are_what_the_features_state():
 
 
 def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
-    from attncli.features import commands as groups_of_commands
+    from attncli.features import COMMANDS
 
     table = TEXTS["README.md"].split("## The commands")[1].split("\n\n")[1]
     listed = re.findall(r"^\| (?:`([\w-]+)`|\*([^*]+)\*) \|", table, flags=re.MULTILINE)
     grouped: list[tuple[str, str]] = []
-    for title, commands_of in groups_of_commands().items():
+    for title, commands_of in COMMANDS.items():
         grouped += [("", title.lower()), *((name, "") for name in commands_of)]
     assert listed == grouped
 

@@ -66,8 +66,8 @@ def test_edges(minilm):
     student, hungry = lines("edges.txt")
     assert look(minilm, student, 1, 8, "no") == ("student", 0.88)
     assert look(minilm, hungry, 3, 1, "it") == ("cat", 0.64)
-    matters = cut(minilm, student, [("no", "student")], layers=1, heads=8)
-    does_not = cut(minilm, hungry, [("it", "cat")], layers=3, heads=1)
+    matters = cut(minilm, student, edges=[("no", "student")], layer=1, head=8)
+    does_not = cut(minilm, hungry, edges=[("it", "cat")], layer=3, head=1)
     assert (round(float(matters.effects[0]), 3), round(float(does_not.effects[0]), 3)) == (0.146, 0.007)
     assert matters.controls.max() < 0.01
 

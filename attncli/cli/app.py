@@ -27,7 +27,7 @@ class Program(Commands):
     """A program that imports a command when it is asked for."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands and features.is_command(cmd_name):
+        if cmd_name not in self.commands and cmd_name in features.NAMES:
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
             feature = features.find_feature(cmd_name)
             settings = {**SETTINGS, "allow_interspersed_args": not feature.passes_on}
@@ -36,13 +36,12 @@ class Program(Commands):
         return self.commands.get(cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for commands in features.commands().values() for name in commands]
+        return list(features.NAMES)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in groups, without rich's panels, which would take longer than all the rest."""
-        groups = features.commands()
-        width = max(len(name) for commands in groups.values() for name in commands)
-        for title, commands in groups.items():
+        width = max(map(len, features.NAMES))
+        for title, commands in features.COMMANDS.items():
             with formatter.section(title):  # a summary is folded, never cut
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, NoReturn, get_args, get_type_hints
 
 import typer
 from typer import Context
@@ -16,25 +16,37 @@ from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
 from attncli.cli import output
-from attncli.features.feature import Feature, default_of, options_of
+from attncli.features.feature import Feature, default_of, option_name, options_of
+from attncli.features.measure import Measure, NoEffectError, Parameter
 from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option
 from attncli.report import Report
+
+Computed = type[Feature] | Measure
 
 WRONG = 1
 EVERYTHING = "with {}, which has everything"
 
 
-def command_of(feature: type[Feature]) -> Callable[..., None]:
-    """Return the function that Typer makes a command of: the options of the feature, then -o, --json and the like."""
-    options = options_of(feature)
+def parameters_of(feature: Computed) -> Mapping[str, Parameter]:
+    """Return the options of a command by name."""
+    if isinstance(feature, Measure):
+        return feature.parameters
     kinds = get_type_hints(feature, include_extras=True)
+    return {
+        name: Parameter(one.kind or get_args(kinds[name])[0], one, default_of(feature, name))
+        for name, one in options_of(feature).items()
+    }
+
+
+def command_of(feature: Computed) -> Callable[..., None]:
+    """Return the function that Typer makes a command of: the options of the feature, then -o, --json and the like."""
+    options = parameters_of(feature)
 
     def run(**values: Any) -> None:
-        execute(feature, values)
+        execute(feature, options, values)
 
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    for name, one in options.items():
-        parameters.append(parameter(name, get_args(kinds[name])[0], typed(one), default_of(feature, name)))
+    parameters += [parameter(name, kind, typed(one), default) for name, (kind, one, default) in options.items()]
     if feature.saves:
         saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature)))
         default = None if feature.output is None else Path(feature.output)
@@ -48,29 +60,46 @@ def command_of(feature: type[Feature]) -> Callable[..., None]:
     parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
-    run.__doc__ = feature.__doc__
+    run.__doc__ = feature.help if isinstance(feature, Measure) else feature.__doc__
     return run
 
 
-def execute(feature: type[Feature], values: dict[str, Any]) -> None:
-    """Compute the reports of a feature, show or save each, and end with their exit code."""
+def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[str, Any]) -> None:
+    """Compute the reports of a command, show or save each, and end with their exit code."""
     context: typer.Context = values["context"]
     paths, json = values.get("output_path") or [], values.get("json", False)
     paths = paths if isinstance(paths, list) else [paths]
-    request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
-    request.set_fields = frozenset(name for name in options_of(feature) if is_set(context, name))
-    request.paths, request.for_person, request.for_program = paths, not paths and not json, json
     for path in paths:
         check_suffix(path, feature.saves, feature.saved_as)
         check_place(path)
     printed = check_printed(values, paths) if draws(feature) else {}
-    if not request.for_person and feature.output is None:
-        request.refuse_use("terminal", EVERYTHING.format("--json" if json else "-o"))
+    given = {name: values[name] for name in options if is_set(context, name)}
+    for_person = not paths and not json
+    if not for_person and feature.output is None:
+        for name in given:
+            if options[name].option.use == "terminal":
+                refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
+    if isinstance(feature, Measure):
+        try:
+            arguments = {name: value for name, value in values.items() if name in options and value is not None}
+            result = feature.function(**arguments, progress=output.progress())
+        except NoEffectError as error:
+            refuse_option(options[error.name].option, error.why)
+        deliver(result.report(), feature, paths, printed, json, context)
+        return
+    request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
+    request.set_fields = frozenset(given)
+    request.paths, request.for_person, request.for_program = paths, for_person, json
     for report in request.reports(output.progress()):
         deliver(report, feature, paths, printed, json, context)
 
 
-def draws(feature: type[Feature]) -> bool:
+def refuse_option(one: Option, why: str) -> NoReturn:
+    """Raises RequestError: an option that was given has no effect."""
+    raise RequestError(f"{option_name(one)} has no effect {why}: leave it out")
+
+
+def draws(feature: Computed) -> bool:
     """Return whether a feature saves pictures."""
     return not set(PICTURES).isdisjoint(feature.saves)
 
@@ -101,7 +130,7 @@ def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, An
 
 def deliver(
     report: Report,
-    feature: type[Feature],
+    feature: Computed,
     paths: Sequence[Path],
     printed: Mapping[str, Any],
     json: bool,
@@ -167,7 +196,7 @@ def typed(one: Option) -> Any:
     )
 
 
-def saves(feature: type[Feature]) -> str:
+def saves(feature: Computed) -> str:
     """Return the help of -o."""
     *some, last = feature.saves
     text = f"Save as {', '.join(some)} or {last}" if some else f"Save as {last}"

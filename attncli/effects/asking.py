@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Annotated, Any, TypedDict, TypeVar, cast
 
 from attncli.base import choices
 from attncli.base.choices import check_instance, check_optional_text
@@ -107,6 +107,18 @@ UP = {
 FROM_NOTHING = ("divergence", "distance")  # kinds whose numbers are 0 without a change, and never below
 
 
+class OutputDocument(TypedDict):
+    """The measured output (`ablate`, `cut`, `patch`, `trust`)."""
+
+    kind: Annotated[
+        str,
+        "cosine, logit, probability, divergence (nats) or distance (share of the vectors' lengths): the unit of every "
+        "effect",
+    ]
+    value: Annotated[float, "without any change; the mean over several texts", "in that unit"]
+    about: Annotated[str, "in words"]
+
+
 @dataclass(frozen=True)
 class MeasuredOutput:
     """The output that was measured.
@@ -124,7 +136,7 @@ class MeasuredOutput:
         """cosine of the embeddings of the two texts 0.8123"""
         return f"{self.about} {self.value:.4g}"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> OutputDocument:
         """Return the entry "output" of a document."""
         return {"kind": self.kind, "value": self.value, "about": self.about}
 

@@ -1,53 +1,63 @@
-"""The features, a file each: a dataclass of its options, what it computes, and its report.
+"""The features, a file each. One is a measure, a function, or a class of its options with a report.
 
-A feature is the class in its file that is named as the command is: `attncli align` is `align.Align`.
-The command line, its help, its completion and the Python functions of `attncli` are made of these classes. The list of
-commands is read from the text of the files, because importing them all takes a second.
+A measure is the function in its file that is named as the command is: `attncli cut` is `cut.cut`; a feature is the
+class, `align.Align`. The command line, its help, its completion and the Python functions of `attncli` are made of them.
 """
 
 import importlib
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attncli.features.feature import Feature
+    from attncli.features.measure import Measure
 
-FOLDER = Path(__file__).parent
-GROUPS = ("Look", "Understand", "Does it matter", "Corpora and comparisons", "The program itself")
+# The groups of `attncli --help`: each command with the first line of its help. Importing them all takes a second.
+COMMANDS = {
+    "Look": {
+        "capture": "Run a program of your own, and show the attention of its networks.",
+        "explore": "Type a sentence and see all its heads, full screen.",
+        "find": "Find the heads that look from one token to another.",
+        "generate": "Write on from a text, and show where each new token looked.",
+        "heatmap": "Draw attention maps into a file, and print the file's name.",
+        "run": "Show what the attention heads of a model do with a text.",
+        "serve": "Serve the page of view with a field to type in.",
+        "view": "Make a page of every head, in one file that needs no network.",
+    },
+    "Understand": {
+        "align": "Translate dates with small networks, and show the alignment.",
+        "check": "Check your own attention, and find the mistake.",
+        "explain": "Explain one row of a map: every number in it.",
+        "flow": "Follow attention down to the input tokens: rollout and flow.",
+        "mask": "Show what masks do to the maps of a text, and check their laws.",
+        "mechanisms": "Run one head with other scores and in other designs.",
+    },
+    "Does it matter": {
+        "ablate": "Measure how an output changes without a head.",
+        "cut": "Cut edges of attention, and measure how an output changes.",
+        "patch": "Patch outputs of heads on text B into the run of text A.",
+        "similar": "Find out which pairs of tokens make two texts similar.",
+        "trust": "Test whether attention explains an output.",
+    },
+    "Corpora and comparisons": {
+        "diff": "Show where two sets of maps differ: which heads, which cells.",
+        "kinds": "Label heads by what they do: induction, sinks, retrieval.",
+        "probe": "Find the heads that know the syntactic head of a word.",
+        "stats": "Describe every head over a corpus.",
+    },
+    "The program itself": {
+        "compare": "Compare what attncli computes with transformers, or with torch.",
+        "models": "List the models with a short name, or show one.",
+        "samples": "List, print or copy the texts that the examples name.",
+    },
+}
+NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-def commands() -> dict[str, dict[str, str]]:
-    """Return the groups of `attncli --help`: the line about each command, by its name."""
-    found: dict[str, dict[str, str]] = {group: {} for group in GROUPS}
-    for path in sorted(FOLDER.iterdir()):
-        name = path.stem.replace("_", "-")
-        if (stated := _group_and_summary(name)) is not None:
-            found[stated[0]][name] = stated[1]
-    return found
-
-
-def is_command(name: str) -> bool:
-    """Return whether there is a command of this name."""
-    return re.fullmatch(r"[a-z-]+", name) is not None and _group_and_summary(name) is not None
-
-
-def find_feature(name: str) -> "type[Feature]":
-    """Import the feature of a command."""
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    found: type[Feature] = getattr(module, _class_of(name))
-    return found
-
-
-def _group_and_summary(name: str) -> tuple[str, str] | None:
-    """Return the group of a command, and the first line of the docstring of its class."""
-    path = FOLDER / name.replace("-", "_")
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    stated = rf'^class {_class_of(name)}\([^)]*Feature[^)]*\):\n    """([^\n]+)\n.*?^    group = "(.+?)"$'
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = re.search(stated, text, re.MULTILINE | re.DOTALL)
-    return None if found is None else (found[2], found[1])
-
-
-def _class_of(name: str) -> str:
-    return name.title().replace("-", "")
+def find_feature(name: str) -> "type[Feature] | Measure":
+    """Import the feature or the measure of a command."""
+    module = importlib.import_module(f"{__name__}.{name}")
+    if (found := getattr(module, name, None)) is not None and hasattr(found, "measure"):
+        measure: Measure = found.measure
+        return measure
+    feature: type[Feature] = getattr(module, name.title())
+    return feature

@@ -9,12 +9,12 @@ came along this edge. Of two texts that are compared, edges of the first are cut
     effect = the output with edges cut - the output without
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
@@ -24,44 +24,67 @@ from attncli.base.choices import describe
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
+from attncli.base.typed import NotRequired
 from attncli.effects.asking import (
     FROM_NOTHING,
     SCALES,
-    Asking,
     MeasuredOutput,
+    OutputDocument,
     describe_direction,
     describe_output,
-    merge_asking,
-    takes_fields,
 )
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, chosen_layers, read_input
+from attncli.features.inputs import AskedRun
+from attncli.features.measure import NoEffectError, measure, no_effect
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
+from attncli.record.parts import ModelDocument, PlaceDocument
 from attncli.record.selection import Selection, name_of, number_list, select_pieces
-from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from attncli.effects.asking import AskingFields
+    from attncli.base.typed import Unpack
     from attncli.effects.change import Change
     from attncli.effects.question import Question
-    from attncli.models.engine import Engine
 
 _Edge = tuple[int, int]
 
 DRAWS = 20  # sets of other edges, as a control
 ANY = "*"  # every token
-MOST_EDGES = 10  # edges that the terminal lists of those that were cut
+MOST_EDGES = 10  # edges that the terminal lists
 NAMED = 3  # edges in a title
 
 
-@dataclass(eq=False)
-class Cut(AskingFeature):
+@measure(options.AskedOptions, saved_as="effects")
+def cut(
+    model: options.Model = "minilm",
+    text: options.Text = None,
+    *,
+    file: options.File = None,
+    whole: options.Whole = False,
+    edges: options.Edges = None,
+    into: Annotated[
+        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
+    ] = None,
+    out_of: Annotated[
+        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
+    ] = None,
+    layer: options.Layers = None,
+    head: options.Heads = None,
+    each_layer: Annotated[bool, option(SELECTION, "--each-layer", help="With --cut: in each layer alone too.")] = False,
+    keep_rest: Annotated[
+        bool,
+        option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
+    ] = False,
+    top: Annotated[
+        int | None, options.top("List the N edges with the largest effects.", rare=True, show_default="10")
+    ] = None,
+    progress: Progress = silent,
+    **asked: "Unpack[options.AskedOptions]",
+) -> "JointCut | EdgeEffects":
     """Cut edges of attention, and measure how an output changes.
 
     A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
@@ -74,289 +97,45 @@ class Cut(AskingFeature):
       attncli cut --into cat --similar-to "A cat sits." "The cat sat on the mat."
       attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
     """
-
-    group = "Does it matter"
-    saved_as = "effects"
-
-    text: options.Text = None
-    file: options.File = None
-    whole: options.Whole = False
-    edges: options.Edges = None
-    into: Annotated[
-        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
-    ] = None
-    out_of: Annotated[
-        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
-    ] = None
-    layer: options.Layer = None
-    head: options.Head = None
-    each_layer: Annotated[bool, option(SELECTION, "--each-layer", help="With --cut: in each layer alone too.")] = False
-    keep_rest: Annotated[
-        bool,
-        option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
-    ] = False
-    top: Annotated[int, options.top("List the N edges with the largest effects.", rare=True)] = 10
-
-    def report(self, progress: Progress = silent) -> Report:
-        if self.edges:
-            self.refuse("with --cut, which says which edges", "into", "out_of", "top")
-        else:
-            self.refuse("without --cut, whose edges it cuts in one layer after the other", "each_layer")
-        one = read_input(self.text, self.pair, self.file, self.whole, "give the one whose edges are cut as TEXT")
-        model, text, layers, heads = self.open_model(), one.text, chosen_layers(self, "all"), self.head or "all"
-        if self.edges:
-            return _joint_report(
-                cut(model, text, self.edges, layers, heads, self.asking, self.keep_rest, self.each_layer, progress)
-            )
-        edges = self.out_of or ANY, self.into or ANY
-        return _single_report(
-            cut_each(model, text, edges, layers, heads, self.asking, self.keep_rest, progress), self.top
-        )
-
-
-# --- results --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Cuts:
-    """Edges cut in every head of every layer of a record.
-
-    record: the text, with its maps before the cuts. keep_rest: whether a row's other weights stayed as they were.
-    """
-
-    record: AttentionRecord
-    answer: MeasuredOutput
-    keep_rest: bool
-
-    @property
-    def mean_weights(self) -> Doubles:
-        """The mean over layers and heads, `[query, key]`."""
-        return self.record.weights.sum(axis=(0, 1), dtype=np.float64) / len(self.record.each_head)
-
-    def line(self, *facts: str) -> str:
-        """Return the line of a result."""
-        record = self.record
-        where = str(record.choice)
-        return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
-
-    def names(self, edge: _Edge) -> tuple[str, str]:
-        """Return the names of an edge's query and key."""
-        query, key = edge
-        return name_of(query, self.record.tokens), name_of(key, self.record.keys)
-
-    def document_of(self, edges: Iterable[tuple[_Edge, dict[str, Any]]], **more: Any) -> dict[str, Any]:
-        """Return a document: the text, each edge with its numbers, and more."""
-        record = self.record
-        text, keys = record.tokens.text, record.keys.text
-        entries = []
-        for (query, key), numbers in edges:
-            ends = {"query": {"index": query, "token": text[query]}, "key": {"index": key, "token": keys[key]}}
-            entries.append(ends | numbers)
-        return {
-            "model": record.model.document(),
-            "output": self.answer.document(),
-            "tokens": text,
-            **({} if record.key_tokens is None else {"key_tokens": keys}),
-            "layers": record.layers,
-            "heads": record.heads,
-            "keep_rest": self.keep_rest,
-            "edges": entries,
-            **more,
-        }
-
-
-PERMUTATIONS = 1000
-LEAST = 3  # numbers that a rank correlation needs
-
-
-@dataclass(frozen=True)
-class RankCorrelation:
-    """Spearman's ρ of two lists, and its range, 19 times of 20, when one of them is permuted freely."""
-
-    rho: float
-    low: float
-    high: float
-    count: int
-
-
-def rank_correlation(one: Doubles, other: Doubles) -> RankCorrelation | None:
-    """Return Spearman's ρ, and its range over free permutations of the second list.
-
-    ρ is the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two Things"). None
-    for fewer than 3 numbers, and for a list of equal numbers, which has no order.
-    """
-    first, second = (_ranks(numbers) - (len(numbers) + 1) / 2 for numbers in (one, other))
-    size = float(np.sqrt(first @ first * (second @ second)))
-    if len(one) < LEAST or size == 0:
-        return None
-    generator = np.random.default_rng(0)
-    luck = [first @ generator.permutation(second) / size for _ in range(PERMUTATIONS)]
-    low, high = np.quantile(luck, [LEVEL / 2, 1 - LEVEL / 2])
-    return RankCorrelation(float(first @ second / size), float(low), float(high), len(one))
-
-
-def _ranks(numbers: Doubles) -> Doubles:
-    """Rank numbers from 1 for the smallest; equal numbers share the mean of their ranks."""
-    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-    shared: Doubles = np.cumsum(counts) - (counts - 1) / 2
-    return shared[places]
-
-
-@dataclass(frozen=True, repr=False)
-class JointCut(_Cuts):
-    """Some edges cut together.
-
-    effects: `[1]`, in all layers together; `[1 + layer]`, in each alone too. controls: `[draw, 1]` or `[draw, 1 +
-    layer]`, the effects of as many other edges from the same queries; None where a query has not as many others.
-    """
-
-    edges: list[_Edge]
-    effects: Doubles
-    controls: Doubles | None
-
-    def __repr__(self) -> str:
-        edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
-        return self.line(edges, f"effect {self.effects[0]:.4g}")
-
-    @property
-    def weights(self) -> Doubles:
-        """The mean weight over the heads, `[edge]`."""
-        weights = self.mean_weights
-        return np.array([weights[edge] for edge in self.edges])
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json; the entry of "effects" whose layer is None is of all layers together."""
-        effects = []
-        for place, (layer, effect) in enumerate(zip([None, *self.record.layers], self.effects.tolist(), strict=False)):
-            entry: dict[str, Any] = {"layer": layer, "effect": effect, "control": None}
-            if self.controls is not None:
-                drawn = self.controls[:, place]
-                entry["control"] = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
-            effects.append(entry)
-        weights = ({"weight": weight} for weight in self.weights.tolist())
-        return self.document_of(zip(self.edges, weights, strict=True), effects=effects)
-
-
-@dataclass(frozen=True, repr=False)
-class EdgeEffects(_Cuts):
-    """The effects of cutting edges one at a time, in all selected layers.
-
-    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
-    so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
-    output; the effects of other edges are 0.
-    """
-
-    queries: list[int]
-    keys: list[int]
-    effects: Doubles
-    can_matter: Bools
-
-    def __repr__(self) -> str:
-        return self.line(f"{int(np.isfinite(self.effects).sum())} edges cut one by one")
-
-    @property
-    def weights(self) -> Doubles:
-        """The mean weight over the heads, `[query, key]`."""
-        return self.mean_weights[np.ix_(self.queries, self.keys)]
-
-    def correlation(self) -> RankCorrelation | None:
-        """Correlate the weights with the sizes of the effects, over the edges that can matter."""
-        return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))
-
-    def ranked(self) -> list[tuple[_Edge, float, float]]:
-        """Return every edge with its effect and its weight: edges that can matter first, the largest effect first."""
-        cut, weights = np.argwhere(~np.isnan(self.effects)), self.weights
-        places = tuple(cut.T)
-        order = np.lexsort((-np.abs(self.effects[places]), ~self.can_matter[places]))
-        return [
-            ((self.queries[row], self.keys[column]), float(self.effects[row, column]), float(weights[row, column]))
-            for row, column in cut[order]
-        ]
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
-        found, can = self.correlation(), int(self.can_matter.sum())
-        edges = [
-            (edge, {"weight": weight, "effect": effect, "can_matter": place < can})
-            for place, (edge, effect, weight) in enumerate(self.ranked())
-        ]
-        return self.document_of(edges, correlation=None if found is None else asdict(found))
-
-
-# --- what is computed -----------------------------------------------------------------------------------
-
-
-@takes_fields
-def cut(
-    model: "Engine",
-    text: str,
-    edges: Sequence[tuple[str, str]],
-    layers: Selection = "all",
-    heads: Selection = "all",
-    asking: Asking | None = None,
-    keep_rest: bool = False,
-    each_layer: bool = False,
-    progress: Progress = silent,
-    **fields: "Unpack[AskingFields]",
-) -> JointCut:
-    """Cut edges together, in these heads of these layers.
-
-    edges: query and key of each, tokens or words as `select_pieces` reads them, or "*" for all.
-    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    each_layer: cut them in each of the layers alone too. progress: advances with every cut, of these edges or of
-    others.
-
-    Raises RequestError for a token, a layer or a head that does not exist, an edge that a mask hides in all of these
-    layers, `each_layer` with one layer, and as `make_question` does.
-    """
-    edges = _edge_names(edges)
-    scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
-    chosen = sorted({edge for names in edges for edge in scissors.named(*names)})
-    sets = [chosen, *scissors.others(chosen)]
-    layers = scissors.record.layers
-    if each_layer and len(layers) == 1:
-        raise RequestError(f"--each-layer has no effect on one layer ({layers[0]}): leave it out, or name more with -l")
-    layers_of = [layers, *([layer] for layer in layers if each_layer)]
-    changes = [scissors.without(some, of) for some in sets for of in layers_of]
-    with progress(len(changes), "cuts") as advance:
-        found = scissors.effects(changes, advance).reshape(len(sets), len(layers_of))
-    controls = found[1:] if len(found) > 1 else None
-    return JointCut(scissors.record, scissors.question.answer, keep_rest, chosen, found[0], controls)
-
-
-@takes_fields
-def cut_each(
-    model: "Engine",
-    text: str,
-    edges: tuple[str, str] = (ANY, ANY),
-    layers: Selection = "all",
-    heads: Selection = "all",
-    asking: Asking | None = None,
-    keep_rest: bool = False,
-    progress: Progress = silent,
-    **fields: "Unpack[AskingFields]",
-) -> EdgeEffects:
-    """Cut every edge from a query to a key by itself: ("*", "it") is each edge into "it", ("*", "*") every edge.
-
-    An edge that can't have an effect (`Scissors.can_matter`) is not cut: its effect is 0. So is one within rounding.
-    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    progress: advances with every edge.
-
-    Raises RequestError as `cut` does.
-    """
-    [edges] = _edge_names([edges])
-    scissors = Scissors.of(model, text, layers, heads, merge_asking(asking, fields), keep_rest)
-    record, can_matter = scissors.record, scissors.can_matter
-    some = [edge for edge in scissors.named(*edges) if can_matter[edge]]
+    if edges is None:
+        no_effect("without --cut, whose edges it cuts in one layer after the other", each_layer=each_layer)
+    else:
+        no_effect("with --cut, which says which edges", into=into, out_of=out_of, top=top)
+    run = AskedRun.of(model, text, file, whole, "the one whose edges are cut", **asked)
+    scissors = Scissors.of(run, layer, head, keep_rest)
+    record, answer = scissors.record, scissors.question.answer
+    if edges is not None:
+        chosen = sorted({edge for names in _edge_names(edges) for edge in scissors.named(*names)})
+        sets = [chosen, *scissors.others(chosen)]
+        layers = record.layers
+        if each_layer and len(layers) == 1:
+            raise NoEffectError("each_layer", f"on one layer ({layers[0]}), where there are no others to name with -l")
+        layers_of = [layers, *([layer] for layer in layers if each_layer)]
+        changes = [scissors.without(some, of) for some in sets for of in layers_of]
+        with progress(len(changes), "cuts") as advance:
+            found = scissors.effects(changes, advance).reshape(len(sets), len(layers_of))
+        controls = found[1:] if len(found) > 1 else None
+        return JointCut(record, answer, keep_rest, chosen, found[0], controls)
+    query, key = out_of or ANY, into or ANY
+    some = [edge for edge in scissors.named(query, key) if scissors.can_matter[edge]]
     with progress(len(some), "edges") as advance:
         found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
     effects = np.where(scissors.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
         effects[edge] = effect if abs(effect) > scissors.question.rounding else 0.0
     with no_notices():  # `named` has given them
-        queries, keys = _places(edges[0], record.tokens), _places(edges[1], record.keys)
+        queries, keys = _places(query, record.tokens), _places(key, record.keys)
     rows = np.ix_(queries, keys)
-    return EdgeEffects(record, scissors.question.answer, keep_rest, queries, keys, effects[rows], can_matter[rows])
+    return EdgeEffects(
+        record,
+        answer,
+        keep_rest,
+        queries,
+        keys,
+        effects[rows],
+        scissors.can_matter[rows],
+        MOST_EDGES if top is None else top,
+    )
 
 
 def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
@@ -380,14 +159,12 @@ class Scissors:
     keep_rest: bool
 
     @classmethod
-    def of(
-        cls, model: "Engine", text: str, layers: Selection, heads: Selection, asking: Asking, keep_rest: bool
-    ) -> "Scissors":
+    def of(cls, run: AskedRun, layers: Selection | None, heads: Selection | None, keep_rest: bool) -> "Scissors":
+        """Open the model, and compute the maps of the text in these heads; None is all of them."""
         from attncli.effects.question import make_question
-        from attncli.models.engine import require_tapped
 
-        model = require_tapped(model, asking.which)
-        question = make_question(model, text, asking, request=Request(layers, heads, asking.mask))
+        request = Request("all" if layers is None else layers, "all" if heads is None else heads, run.asking.mask)
+        question = make_question(run.engine, run.text, run.asking, request=request)
         record = question.texts[0].record
         assert record is not None
         return cls(question, record, keep_rest)
@@ -471,174 +248,366 @@ def _places(name: str, tokens: Tokens) -> list[int]:
     return list(range(len(tokens))) if name == ANY else select_pieces(name, tokens)
 
 
-# --- the report -----------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------
 
 
-def _joint_report(found: JointCut) -> Report:
-    """Report the edges with their weights, and the effect of cutting them, in all of these layers or in each too."""
-    names = [found.names(edge) for edge in found.edges]
-    left = len(names) - MOST_EDGES
-    edges = Table(
-        [Column("from"), Column("to", "name"), Column("mean weight")],
-        [
-            (*map(visible, pair), f"{weight:.3f}")
-            for pair, weight in zip(names[:MOST_EDGES], found.weights.tolist(), strict=False)
-        ],
-    )
-    columns = [("effect", found.effects)]
-    control = "no control: these queries have not as many other edges"
-    if found.controls is not None:
-        drawn = found.controls
-        columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
-        control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
-    layers = found.record.layers
-    together = "all of these" if len(layers) > 1 else f"layer {layers[0]}"
-    cut_in = [together, *(f"layer {layer}" for layer in layers)][: len(found.effects)]
-    effects = Table(
-        [Column("cut in"), *(Column(name) for name, _ in columns)],
-        [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
-    )
-    picture = Maps(
-        [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
-        MapAxis("cut in", cut_in),
-        MapAxis("", [name for name, _ in columns[:2]]),
-        scale=SCALES[found.answer.kind],
-        signed=found.answer.kind not in FROM_NOTHING,
-    )
-    more = [TextLine(f"and {left} more: --json has all", "faint")] if left > 0 else []
-    listed = [" to ".join(pair) for pair in names[:NAMED]]
-    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return Report(
-        _title(found, f"cut: {', '.join(listed)}{others}"),
-        [
-            *_captions(found, "the edge" if len(names) == 1 else "the edges"),
-            edges,
-            *more,
-            effects,
-            TextLine(control, caption=True),
-        ],
-        found.document,
-        itemgetter("effects"),
-        picture=[picture],
-        next=NextCommand("find", dict(zip(("query", "key"), names[0], strict=True))),
-    )
+class _EdgeEntry(TypedDict):
+    """With `--cut` the edges that are cut together; otherwise every edge, each cut alone: those that can matter first,
+    the largest effect first.
+    """
 
-
-def _single_report(found: EdgeEffects, top: int) -> Report:
-    """Report effects and weights as maps, the `top` edges with the largest effects, and whether weights tell them."""
-    ranked = found.ranked()
-    can = ranked[: int(found.can_matter.sum())]
-    heavy = sorted((weight for _, _, weight in can), reverse=True)
-    table = Table(
-        [Column("from"), Column("to", "name"), Column("effect"), Column("mean weight"), Column("its rank")],
-        [
-            (*map(visible, found.names(edge)), signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
-            for edge, effect, weight in can[:top]
-        ],
-    )
-    ends = ("queries", found.record.tokens, found.queries), ("keys", found.record.keys, found.keys)
-    queries, keys = (
-        MapAxis(name, [of.shown[place] for place in places], places, [of.special[place] for place in places])
-        for name, of, places in ends
-    )
-    seen_weights = np.where(np.isnan(found.effects), np.nan, found.weights)
-    maps = Maps(
-        [[Panel("effect", found.effects), Panel("mean weight", seen_weights, weights=True)]],
-        queries,
-        keys,
-        scale=SCALES[found.answer.kind],
-        signed=found.answer.kind not in FROM_NOTHING,
-        numbered=True,
-        apart=True,
-    )
-    query, key = found.names(ranked[0][0])
-    return Report(
-        _title(found),
-        [*_captions(found, "the edge"), maps, *([table] if can else []), TextLine(_correlated(found), caption=True)],
-        found.document,
-        itemgetter("edges"),
-        picture=[maps],
-        next=NextCommand("find", {"query": query, "key": key}),
-    )
-
-
-def _title(found: _Cuts, *more: str) -> list[str]:
-    record = found.record
-    layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
-    part = [layers] if len(record.layers) < record.model.layers else []
-    name, mask = model_name(record.model.full_name), f"mask {found.answer.mask}"
-    return [name, *part, describe_output(found.answer), mask, *more]
-
-
-def _captions(found: _Cuts, what: str) -> list[Part]:
-    """Say in which layers and heads edges are cut, what happens to the other weights, and the unit of an effect."""
-    record = found.record
-    every = record.model.layers, record.model.heads
-    names = []
-    for kind, numbers, count in zip(("layer", "head"), (record.layers, record.heads), every, strict=True):
-        several = f"{kind}s" if len(numbers) > 1 else kind
-        names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
-    rest = "the row's other weights stay as they are" if found.keep_rest else "the row's other weights sum to 1 again"
-    if record.pairs is not None:
-        names = [str(record.choice)]
-    return [
-        TextLine(f"cut in {' and '.join(names)}: {rest}", caption=True),
-        TextLine(describe_direction(found.answer.kind, what), caption=True),
+    query: Annotated[PlaceDocument, "the query of the edge"]
+    key: Annotated[PlaceDocument, "the key of the edge"]
+    weight: Annotated[float, "mean over these heads and layers", "share of the weight"]
+    effect: NotRequired[
+        Annotated[
+            float,
+            "the output with this edge cut minus the output without a cut, 0 if rounding explains it; without `--cut`",
+            "in that unit",
+        ]
+    ]
+    can_matter: NotRequired[
+        Annotated[bool, "true if a path leads from the edge to the output; otherwise its effect is 0. Without `--cut`"]
     ]
 
 
-def _correlated(found: EdgeEffects) -> str:
-    """Say whether edges with larger weights have larger effects, compared with chance."""
-    count, can = found.effects.size - int(np.isnan(found.effects).sum()), int(found.can_matter.sum())
-    if not can:
-        return f"none of these {count} edges can have an effect: no path leads from their queries to the output"
-    edges = f"{count} edges" if can == count else f"the {can} of {count} edges that can have an effect"
-    ranked = found.correlation()
-    if ranked is None:
-        return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-    says = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
-    if not ranked.low <= ranked.rho <= ranked.high:
-        says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
-    return (
-        f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects are "
-        f"permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
-    )
+class _ControlEntry(TypedDict):
+    """As many other edges of the same queries, drawn 20 times; null if there are not enough."""
+
+    mean: Annotated[float, "", "in that unit"]
+    low: Annotated[float, "the smallest", "in that unit"]
+    high: Annotated[float, "the largest", "in that unit"]
 
 
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### cut
+class _EffectEntry(TypedDict):
+    """With `--cut`: all these edges together."""
 
-model | model
-output | output
-tokens | [str] | `[token]` | of the text whose edges are cut
-layers | [int] | `[layer]` | the layers in which edges are cut
-heads | [int] | `[head]` | the heads, in each of these layers
-keep_rest | bool | | true: the row's other weights stay as they are; false: they sum to 1 again
-edges | [object] | | with `--cut` the edges that are cut together; otherwise every edge, each cut alone: those that
-    can matter first, the largest effect first
-edges.query | place | | the query of the edge
-edges.key | place | | the key of the edge
-edges.weight | float | share of the weight | mean over these heads and layers
-edges.effect | float? | in that unit | the output with this edge cut minus the output without a cut, 0 if rounding
-    explains it; without `--cut`
-edges.can_matter | bool? | | true if a path leads from the edge to the output; otherwise its effect is 0. Without
-    `--cut`
-effects | [object]? | | with `--cut`: all these edges together
-effects.layer | int or null | | null: cut in all of `layers`; with `--each-layer` also the only layer with the cut
-effects.effect | float | in that unit | the output with the cut minus the output without it
-effects.control | object or null | in that unit | as many other edges of the same queries, drawn 20 times; null if
-    there are not enough
-effects.control.mean | float | in that unit
-effects.control.low | float | in that unit | the smallest
-effects.control.high | float | in that unit | the largest
-correlation | object or null? | | without `--cut`: Spearman's, of weights and sizes of effects, over the edges that
-    can matter; null if these are fewer than 3 or all equal
-correlation.rho | float | -1 to 1
-correlation.low | float | -1 to 1 | lower end of the range that holds 19 of 20 correlations with freely permuted
-    effects
-correlation.high | float | -1 to 1 | its upper end
-correlation.count | int | | number of edges that can matter
+    layer: Annotated[int | None, "null: cut in all of `layers`; with `--each-layer` also the only layer with the cut"]
+    effect: Annotated[float, "the output with the cut minus the output without it", "in that unit"]
+    control: _ControlEntry | None
 
-`.csv`: a row per entry of `edges`; with `--cut`, of `effects`.
-"""
+
+class _CorrelationEntry(TypedDict):
+    """Without `--cut`: Spearman's, of weights and sizes of effects, over the edges that can matter; null if these are
+    fewer than 3 or all equal.
+    """
+
+    rho: Annotated[float, "", "-1 to 1"]
+    low: Annotated[
+        float, "lower end of the range that holds 19 of 20 correlations with freely permuted effects", "-1 to 1"
+    ]
+    high: Annotated[float, "its upper end", "-1 to 1"]
+    count: Annotated[int, "number of edges that can matter"]
+
+
+class CutDocument(TypedDict):
+    """`.csv`: a row per entry of `edges`; with `--cut`, of `effects`."""
+
+    model: ModelDocument
+    output: OutputDocument
+    tokens: Annotated[list[str], "of the text whose edges are cut", "`[token]`"]
+    key_tokens: NotRequired[Annotated[list[str], "of the text that has the keys, if it is another", "`[key]`"]]
+    layers: Annotated[list[int], "the layers in which edges are cut", "`[layer]`"]
+    heads: Annotated[list[int], "the heads, in each of these layers", "`[head]`"]
+    keep_rest: Annotated[bool, "true: the row's other weights stay as they are; false: they sum to 1 again"]
+    edges: list[_EdgeEntry]
+    effects: NotRequired[list[_EffectEntry]]
+    correlation: NotRequired[_CorrelationEntry | None]
+
+
+@dataclass(frozen=True, repr=False)
+class Cuts(Result):
+    """Edges cut in every head of every layer of a record.
+
+    record: the text, with its maps before the cuts. keep_rest: whether a row's other weights stayed as they were.
+    """
+
+    record: AttentionRecord
+    answer: MeasuredOutput
+    keep_rest: bool
+
+    @property
+    def mean_weights(self) -> Doubles:
+        """The mean over layers and heads, `[query, key]`."""
+        return self.record.weights.sum(axis=(0, 1), dtype=np.float64) / len(self.record.each_head)
+
+    def names(self, edge: _Edge) -> tuple[str, str]:
+        """Return the names of an edge's query and key."""
+        query, key = edge
+        return name_of(query, self.record.tokens), name_of(key, self.record.keys)
+
+    def _line(self, *facts: str) -> str:
+        record = self.record
+        where = str(record.choice)
+        return titled(self, record.model.full_name, facts[0], where, str(self.answer), *facts[1:])
+
+    def _entry(self, edge: _Edge, weight: float) -> _EdgeEntry:
+        query, key = edge
+        text, keys = self.record.tokens.text, self.record.keys.text
+        return {
+            "query": {"index": query, "token": text[query]},
+            "key": {"index": key, "token": keys[key]},
+            "weight": weight,
+        }
+
+    def _document(self, edges: list[_EdgeEntry]) -> CutDocument:
+        record = self.record
+        document: CutDocument = {
+            "model": record.model.document(),
+            "output": self.answer.document(),
+            "tokens": record.tokens.text,
+            "layers": record.layers,
+            "heads": record.heads,
+            "keep_rest": self.keep_rest,
+            "edges": edges,
+        }
+        if record.key_tokens is not None:
+            document["key_tokens"] = record.key_tokens.text
+        return document
+
+    def _title(self, *more: str) -> list[str]:
+        record = self.record
+        layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
+        part = [layers] if len(record.layers) < record.model.layers else []
+        name, mask = model_name(record.model.full_name), f"mask {self.answer.mask}"
+        return [name, *part, describe_output(self.answer), mask, *more]
+
+    def _captions(self, what: str) -> list[Part]:
+        """Say in which layers and heads edges are cut, what happens to other weights, and the unit of an effect."""
+        record = self.record
+        every = record.model.layers, record.model.heads
+        names = []
+        for kind, numbers, count in zip(("layer", "head"), (record.layers, record.heads), every, strict=True):
+            several = f"{kind}s" if len(numbers) > 1 else kind
+            names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
+        if record.pairs is not None:
+            names = [str(record.choice)]
+        rest = "stay as they are" if self.keep_rest else "sum to 1 again"
+        return [
+            TextLine(f"cut in {' and '.join(names)}: the row's other weights {rest}", caption=True),
+            TextLine(describe_direction(self.answer.kind, what), caption=True),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class JointCut(Cuts):
+    """Some edges cut together.
+
+    effects: `[1]`, in all layers together; `[1 + layer]`, in each alone too. controls: `[draw, 1]` or `[draw, 1 +
+    layer]`, the effects of as many other edges from the same queries; None where a query has not as many others.
+    """
+
+    edges: list[_Edge]
+    effects: Doubles
+    controls: Doubles | None
+
+    def __repr__(self) -> str:
+        edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
+        return self._line(edges, f"effect {self.effects[0]:.4g}")
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean weight over the heads, `[edge]`."""
+        weights = self.mean_weights
+        return np.array([weights[edge] for edge in self.edges])
+
+    def document(self) -> CutDocument:
+        """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
+        effects: list[_EffectEntry] = []
+        for place, (layer, effect) in enumerate(zip([None, *self.record.layers], self.effects.tolist(), strict=False)):
+            control: _ControlEntry | None = None
+            if self.controls is not None:
+                drawn = self.controls[:, place]
+                control = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
+            effects.append({"layer": layer, "effect": effect, "control": control})
+        edges = [self._entry(edge, weight) for edge, weight in zip(self.edges, self.weights.tolist(), strict=True)]
+        return {**self._document(edges), "effects": effects}
+
+    def report(self) -> Report:
+        """Show the edges with their weights, and the effect of cutting them, in all of these layers or in each too."""
+        names = [self.names(edge) for edge in self.edges]
+        left = len(names) - MOST_EDGES
+        edges = Table(
+            [Column("from"), Column("to", "name"), Column("mean weight")],
+            [
+                (*map(visible, pair), f"{weight:.3f}")
+                for pair, weight in zip(names[:MOST_EDGES], self.weights.tolist(), strict=False)
+            ],
+        )
+        columns = [("effect", self.effects)]
+        control = "no control: these queries have not as many other edges"
+        if self.controls is not None:
+            drawn = self.controls
+            columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
+            control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
+        layers = self.record.layers
+        together = "all of these" if len(layers) > 1 else f"layer {layers[0]}"
+        cut_in = [together, *(f"layer {layer}" for layer in layers)][: len(self.effects)]
+        effects = Table(
+            [Column("cut in"), *(Column(name) for name, _ in columns)],
+            [(name, *(signed(float(values[row])) for _, values in columns)) for row, name in enumerate(cut_in)],
+        )
+        picture = Maps(
+            [[Panel("", np.stack([values for _, values in columns[:2]], axis=1))]],
+            MapAxis("cut in", cut_in),
+            MapAxis("", [name for name, _ in columns[:2]]),
+            scale=SCALES[self.answer.kind],
+            signed=self.answer.kind not in FROM_NOTHING,
+        )
+        more = [TextLine(f"and {left} more: --json has all", "faint")] if left > 0 else []
+        listed = [" to ".join(pair) for pair in names[:NAMED]]
+        others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        return Report(
+            self._title(f"cut: {', '.join(listed)}{others}"),
+            [
+                *self._captions("the edge" if len(names) == 1 else "the edges"),
+                edges,
+                *more,
+                effects,
+                TextLine(control, caption=True),
+            ],
+            self.document,
+            itemgetter("effects"),
+            picture=[picture],
+            next=NextCommand("find", dict(zip(("query", "key"), names[0], strict=True))),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class EdgeEffects(Cuts):
+    """The effects of cutting edges one at a time, in all selected layers.
+
+    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
+    so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
+    output; the effects of other edges are 0. listed: the number of edges that the terminal lists.
+    """
+
+    queries: list[int]
+    keys: list[int]
+    effects: Doubles
+    can_matter: Bools
+    listed: int = MOST_EDGES
+
+    def __repr__(self) -> str:
+        return self._line(f"{int(np.isfinite(self.effects).sum())} edges cut one by one")
+
+    @property
+    def weights(self) -> Doubles:
+        """The mean weight over the heads, `[query, key]`."""
+        return self.mean_weights[np.ix_(self.queries, self.keys)]
+
+    def correlation(self) -> "RankCorrelation | None":
+        """Correlate the weights with the sizes of the effects, over the edges that can matter."""
+        return rank_correlation(self.weights[self.can_matter], np.abs(self.effects[self.can_matter]))
+
+    def ranked(self) -> list[tuple[_Edge, float, float]]:
+        """Return every edge with its effect and its weight: edges that can matter first, the largest effect first."""
+        cut, weights = np.argwhere(~np.isnan(self.effects)), self.weights
+        places = tuple(cut.T)
+        order = np.lexsort((-np.abs(self.effects[places]), ~self.can_matter[places]))
+        return [
+            ((self.queries[row], self.keys[column]), float(self.effects[row, column]), float(weights[row, column]))
+            for row, column in cut[order]
+        ]
+
+    def document(self) -> CutDocument:
+        """Return what --json prints."""
+        found, can = self.correlation(), int(self.can_matter.sum())
+        edges: list[_EdgeEntry] = [
+            {**self._entry(edge, weight), "effect": effect, "can_matter": place < can}
+            for place, (edge, effect, weight) in enumerate(self.ranked())
+        ]
+        correlation: _CorrelationEntry | None = None if found is None else asdict(found)  # type: ignore[assignment]
+        return {**self._document(edges), "correlation": correlation}
+
+    def report(self) -> Report:
+        """Show effects and weights as maps, the edges with the largest effects, and whether weights tell them."""
+        ranked = self.ranked()
+        can = ranked[: int(self.can_matter.sum())]
+        heavy = sorted((weight for _, _, weight in can), reverse=True)
+        table = Table(
+            [Column("from"), Column("to", "name"), Column("effect"), Column("mean weight"), Column("its rank")],
+            [
+                (*map(visible, self.names(edge)), signed(effect), f"{weight:.3f}", str(heavy.index(weight) + 1))
+                for edge, effect, weight in can[: self.listed]
+            ],
+        )
+        ends = ("queries", self.record.tokens, self.queries), ("keys", self.record.keys, self.keys)
+        queries, keys = (
+            MapAxis(name, [of.shown[place] for place in places], places, [of.special[place] for place in places])
+            for name, of, places in ends
+        )
+        seen_weights = np.where(np.isnan(self.effects), np.nan, self.weights)
+        maps = Maps(
+            [[Panel("effect", self.effects), Panel("mean weight", seen_weights, weights=True)]],
+            queries,
+            keys,
+            scale=SCALES[self.answer.kind],
+            signed=self.answer.kind not in FROM_NOTHING,
+            numbered=True,
+            apart=True,
+        )
+        query, key = self.names(ranked[0][0])
+        correlated = TextLine(self.describe_correlation(), caption=True)
+        return Report(
+            self._title(),
+            [*self._captions("the edge"), maps, *([table] if can else []), correlated],
+            self.document,
+            itemgetter("edges"),
+            picture=[maps],
+            next=NextCommand("find", {"query": query, "key": key}),
+        )
+
+    def describe_correlation(self) -> str:
+        """Say whether edges with larger weights have larger effects, compared with chance."""
+        count, can = self.effects.size - int(np.isnan(self.effects).sum()), int(self.can_matter.sum())
+        if not can:
+            return f"none of these {count} edges can have an effect: no path leads from their queries to the output"
+        edges = f"{count} edges" if can == count else f"the {can} of {count} edges that can have an effect"
+        ranked = self.correlation()
+        if ranked is None:
+            return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
+        says = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
+        if not ranked.low <= ranked.rho <= ranked.high:
+            says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
+        return (
+            f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects "
+            f"are permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
+        )
+
+
+PERMUTATIONS = 1000
+LEAST = 3  # numbers that a rank correlation needs
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Spearman's ρ of two lists, and its range, 19 times of 20, when one of them is permuted freely."""
+
+    rho: float
+    low: float
+    high: float
+    count: int
+
+
+def rank_correlation(one: Doubles, other: Doubles) -> RankCorrelation | None:
+    """Return Spearman's ρ, and its range over free permutations of the second list.
+
+    ρ is the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two Things"). None
+    for fewer than 3 numbers, and for a list of equal numbers, which has no order.
+    """
+    first, second = (_ranks(numbers) - (len(numbers) + 1) / 2 for numbers in (one, other))
+    size = float(np.sqrt(first @ first * (second @ second)))
+    if len(one) < LEAST or size == 0:
+        return None
+    generator = np.random.default_rng(0)
+    luck = [first @ generator.permutation(second) / size for _ in range(PERMUTATIONS)]
+    low, high = np.quantile(luck, [LEVEL / 2, 1 - LEVEL / 2])
+    return RankCorrelation(float(first @ second / size), float(low), float(high), len(one))
+
+
+def _ranks(numbers: Doubles) -> Doubles:
+    """Rank numbers from 1 for the smallest; equal numbers share the mean of their ranks."""
+    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    shared: Doubles = np.cumsum(counts) - (counts - 1) / 2
+    return shared[places]

@@ -1,59 +1,35 @@
 """The documents of commands: their fields, as each feature's file states them, and a JSON Schema made of the fields.
 
-A feature's file ends in FIELDS, a text. A section begins with a heading: a command, or a part that fields of this and
-other sections name as their type. A field is a line "name | type | shape or unit | meaning"; an indented line continues
-the one before it. A type may also be a choice of `attncli.base.choices`: a str, whose names end the meaning. Other
-lines are prose. `attncli/cli/README.md` explains the types, and has the sections as tables.
+A measure's document is a TypedDict: `Annotated[float, "meaning", "shape or unit"]`. The docstring of one that stands in
+a field is the field's meaning.
+
+The file of another feature ends in FIELDS, a text. A section begins with a heading: a command, or a part that fields of
+this and other sections name as their type. A field is a line "name | type | shape or unit | meaning"; an indented line
+continues the one before it. A type may also be a choice of `attncli.base.choices`: a str, whose names end the meaning.
+Other lines are prose. `attncli/cli/README.md` explains the types, and has the sections as tables.
 """
 
 import importlib
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from attncli import features
 from attncli.base import choices
+from attncli.base.typed import NotRequired
+from attncli.effects.asking import OutputDocument
+from attncli.record.parts import ModelDocument, PlaceDocument
 
 PARTS = """
-### model
-
-The model of a document: under `model`, and in `diff` on each side.
-
-name | str | | as in `--model`, or made up for random weights
-path | str or null | | where its files are; null for random weights
-sha256 | str or null | | of its weight files
-layers | int or null | | in the model, not in the document; null, as the next two, if its files don't say (`models
-    show`)
-heads | int or null | | per layer
-hidden_size | int or null | | size of a token's vector between layers
-changes | str? | | changes to its network (`--without`): "without 3.1,4.0-2"
-key_heads | int? | | per layer, if groups of heads share keys and values
-
 ### head
 
 A head, with further fields where it is used.
 
 layer | int | | layer number in the model
 head | int | | head number in its layer
-
-### place
-
-A token of a text, as a query or as a key.
-
-index | int | | its position in `tokens` (for a key, in `key_tokens` if present)
-token | str | | as in the vocabulary
-shown | str? | | as displayed (`explain`, `find`)
-
-### output
-
-The measured output (`ablate`, `cut`, `patch`, `trust`).
-
-kind | str | | cosine, logit, probability, divergence (nats) or distance (share of the vectors' lengths): the unit of
-    every
-    effect
-value | float | in that unit | without any change; the mean over several texts
-about | str | | in words
 
 ### record
 
@@ -99,6 +75,7 @@ attention.terms | {[[float]]}? | `[query][key]` | the terms of each score by nam
     (scaled q · k), and what positions, a bias or a softcap add (`run --terms`)
 """
 
+SHARED = {ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"}  # which have sections of their own
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 
 
@@ -139,14 +116,54 @@ def _read_section(text: str) -> Section:
     return Section("\n".join(lines[:first]).strip(), tuple(fields), "\n".join(lines[last:]).strip())
 
 
+def section_of(document: Any) -> Section:
+    """Return the section of a TypedDict: its fields, and those of the objects in them, by their paths."""
+    about = inspect.cleandoc(document.__doc__ or "")
+    before, after = (about, "") if document in SHARED else ("", about)
+    return Section(before, tuple(_fields_of(document)), after)
+
+
+def _fields_of(document: Any, above: str = "") -> Iterator[Field]:
+    for name, hint in get_type_hints(document, include_extras=True).items():
+        optional = get_origin(hint) is NotRequired
+        [hint] = get_args(hint) if optional else [hint]
+        hint, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
+        meaning, unit = (*said, "", "")[:2]
+        below = next((one for one in _named_in(hint) if is_typeddict(one) and one not in SHARED), None)
+        if below is not None and not meaning:
+            sentence = inspect.cleandoc(below.__doc__ or "").replace("\n", " ").rstrip(".")
+            meaning = sentence[:1].lower() + sentence[1:]
+        yield Field(f"{above}{name}", _written(hint) + "?" * optional, unit, meaning)
+        if below is not None:
+            yield from _fields_of(below, f"{above}{name}.")
+
+
+def _named_in(hint: Any) -> Iterator[Any]:
+    """Yield the types in a type."""
+    for one in get_args(hint) or [hint]:
+        yield from _named_in(one) if get_args(one) else [one]
+
+
+def _written(hint: Any) -> str:
+    """Return a type as fields have it: "int or null", "[[float]]", "place"."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_written, get_args(hint)))
+    if get_origin(hint) is list:
+        return f"[{_written(get_args(hint)[0])}]"
+    if is_typeddict(hint):
+        return SHARED.get(hint, "object")
+    return "null" if hint is type(None) else str(hint.__name__)
+
+
 @cache
 def sections() -> dict[str, Section]:
     """Return the sections of all features: the shared parts, then each command's by the name of its file."""
-    found = read_sections(PARTS)
-    for commands in features.commands().values():
-        for name in commands:
-            module = importlib.import_module(features.find_feature(name).__module__)
-            found.update(read_sections(getattr(module, "FIELDS", "")))
+    found = {name: section_of(one) for one, name in SHARED.items()} | read_sections(PARTS)
+    for name in features.NAMES:
+        module = importlib.import_module(f"{features.__name__}.{name}")
+        found.update(read_sections(getattr(module, "FIELDS", "")))
+        if (one := getattr(module, f"{name.title()}Document", None)) is not None:
+            found[name] = section_of(one)
     return found
 
 

@@ -168,7 +168,7 @@ class Generate(Feature):
 generate = as_function(Generate)
 
 
-def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]], most: int) -> "list[Tap]":
+def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str | int, str | int]], most: int) -> "list[Tap]":
     """Return the tap that cuts edges in all heads: a key of the text, hidden from a query of it or from all."""
     if not edges:
         return []
@@ -177,7 +177,7 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]]
     if engine.part != "decoder":
         raise RequestError("--cut is for decoders, whose text is its own context: leave it out")
     cut = []
-    for query, key in edges:
+    for query, key in ((str(one), str(other)) for one, other in edges):
         keys = range(len(tokens)) if key == ANY else select_pieces(key, tokens)
         queries = range(len(tokens) + most) if query == ANY else select_pieces(query, tokens)
         cut += [(q, k) for q in queries for k in keys if k < q]

@@ -16,15 +16,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attncli.base.choices import check_optional_text
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
+from attncli.features.options import ModelOrName
 from attncli.models.opening import Opening
 from attncli.record.selection import TOKENS, Grouping, Input, Request, name_layers
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
+    from attncli.base.typed import Unpack
     from attncli.effects.asking import Asking
     from attncli.models.engine import Engine
     from attncli.record import AttentionRecord
@@ -387,3 +391,54 @@ class AskingFeature(Feature):
     def open_model(self) -> "Engine":
         """Open the model. Raises RequestError as `open_tapped` does."""
         return open_tapped(Opening(self.model, self.device, self.dtype), self.which)
+
+
+@dataclass(frozen=True)
+class AskedRun:
+    """A model and a text whose attention is changed, and the output to measure."""
+
+    model: ModelOrName
+    text: str
+    asking: "Asking"
+    device: str = "auto"
+    dtype: str = "float32"
+
+    @classmethod
+    def of(
+        cls,
+        model: ModelOrName,
+        text: str | None,
+        file: str | None = None,
+        whole: bool = False,
+        what: str = "the one whose attention is changed",
+        **asked: "Unpack[options.AskedOptions]",
+    ) -> "AskedRun":
+        """Return the run of one text: TEXT, the file's, or the sample. what: the text that is needed, for an error.
+
+        Raises RequestError as `read_input` does, and for the device of a model that is open.
+        """
+        from attncli.effects.asking import Asking
+
+        check_optional_text("text", text)
+        named: dict[str, Any] = {**asked}
+        for name in named.keys() - options.AskedOptions.__annotations__.keys():
+            raise TypeError(f"no option {name!r}: there are {', '.join(options.AskedOptions.__annotations__)}")
+        device, dtype = named.pop("device", None), named.pop("dtype", None)
+        kind, output = named.pop("ask", None), named.pop("task", None)
+        one = read_input(text, named.get("pair"), file, whole, f"give {what} as TEXT")
+        if not isinstance(model, str):
+            no_effect("on an open model", device=device, dtype=dtype)
+        asking = Asking(**named, kind=kind, output=output)
+        return cls(model, one.text, asking, device or "auto", dtype or "float32")
+
+    @cached_property
+    def engine(self) -> "Engine":
+        """The open model, as the part whose attention is changed.
+
+        Raises RequestError as `open_tapped` does, and TypeError for what is no model.
+        """
+        if isinstance(self.model, str):
+            return open_tapped(Opening(self.model, self.device, self.dtype), self.asking.which)
+        from attncli.models.engine import require_tapped
+
+        return require_tapped(self.model, self.asking.which)

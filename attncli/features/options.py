@@ -4,13 +4,20 @@
 `--help-all`. A short name is ours (N, NAME, PATH) for every kind of value.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
 from attncli.base import choices
 from attncli.base.schema import LARGEST
 from attncli.features import completion
+
+if TYPE_CHECKING:
+    from attncli.models import engine as models
+
+    ModelOrName = models.Engine | str
+else:  # the module of engines imports torch
+    ModelOrName = Any
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
 STDIN = "-"  # as the name of a file
@@ -35,6 +42,7 @@ class Option(NamedTuple):
     show_default: bool | str = True
     envvar: str | None = None
     use: Use = ""
+    kind: Any = None
 
 
 def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "") -> Option:
@@ -73,14 +81,14 @@ def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True)
     return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
 
 
-def layer(help: str, show_default: bool | str = True) -> Option:
+def layer(help: str, show_default: bool | str = True, **more: Any) -> Option:
     """Return the option that names layers, or one."""
-    return option(SELECTION, "--layer", "-l", metavar="N", help=help, show_default=show_default)
+    return option(SELECTION, "--layer", "-l", metavar="N", help=help, show_default=show_default, **more)
 
 
-def head(help: str, show_default: bool | str = True) -> Option:
+def head(help: str, show_default: bool | str = True, **more: Any) -> Option:
     """Return the option that names heads, or one."""
-    return option(SELECTION, "--head", "-H", metavar="N", help=help, show_default=show_default)
+    return option(SELECTION, "--head", "-H", metavar="N", help=help, show_default=show_default, **more)
 
 
 def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = completion.model, **more: Any) -> Option:
@@ -94,9 +102,9 @@ def which(kind: Any, show_default: str) -> Option:
     return choice(SELECTION, kind, "--which", rare=True, help=about, show_default=show_default, use="record")
 
 
-def top(help: str, rare: bool = False) -> Option:
+def top(help: str, rare: bool = False, **more: Any) -> Option:
     """Return the option that says how many rows the terminal lists."""
-    return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal")
+    return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal", **more)
 
 
 def vectors(help: str) -> Option:
@@ -135,8 +143,13 @@ Target = Annotated[
         show_default="its own greedy output",
     ),
 ]
-Layer = Annotated[str | None, layer("Layers, from 0: 3; 0,3; 0-3; -1, the last; all.")]
-Head = Annotated[str | None, head("Heads, from 0, likewise; or 3.1,4.7 with layers.")]
+_LAYERS = "Layers, from 0: 3; 0,3; 0-3; -1, the last; all."
+_HEADS = "Heads, in the same forms; or 3.1,4.7 with layers."
+Layer = Annotated[str | None, layer(_LAYERS)]
+Head = Annotated[str | None, head(_HEADS)]
+Numbers = str | int | Sequence[int]
+Layers = Annotated[Numbers | None, layer(_LAYERS, kind=str | None)]
+Heads = Annotated[Numbers | None, head(_HEADS, kind=str | None)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
 OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
 Query = Annotated[
@@ -159,8 +172,14 @@ class TypedEdge(NamedTuple):
 
 
 Edges = Annotated[
-    list[TypedEdge] | None,
-    option(SELECTION, "--cut", metavar="QUERY KEY", help="Cut this edge; * is any token. Can be repeated."),
+    Sequence[tuple[str | int, str | int]] | None,
+    option(
+        SELECTION,
+        "--cut",
+        metavar="QUERY KEY",
+        help="Cut this edge; * is any token. Can be repeated.",
+        kind=list[TypedEdge] | None,
+    ),
 ]
 Words = Annotated[bool, option(SELECTION, "--words", help="Merge word pieces; for BERT, don't is three words.")]
 NoSpecial = Annotated[
@@ -180,6 +199,7 @@ Segments = Annotated[
 Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
 ModelName = Annotated[str, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record")]
+Model = Annotated[ModelOrName, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record", kind=str)]
 ModelNames = Annotated[
     str, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
 ]
@@ -282,3 +302,18 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="The output head: words, classes, tokens or span."),
 ]
+
+
+class AskedOptions(TypedDict, total=False):
+    """The options of a measure that changes attention and measures an output: which output, and of which model."""
+
+    pair: Pair
+    similar_to: SimilarTo
+    ask: Ask
+    target: Label
+    at: At
+    task: Task
+    mask: MaskOption
+    which: Which
+    device: Device
+    dtype: Dtype

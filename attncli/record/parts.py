@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Brief, Doubles, Floats, Ints
 from attncli.base.choices import Output
+from attncli.base.typed import NotRequired
 from attncli.base.untrusted import listed
 
 
@@ -29,6 +30,30 @@ TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # rotary posi
 SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # the other parts of the scores; older files lack them
 _Places = slice | Ints
 CONTENT = "content"  # the part of a score computed from q and k
+
+
+class ModelDocument(TypedDict):
+    """The model of a document: under `model`, and in `diff` on each side."""
+
+    name: Annotated[str, "as in `--model`, or made up for random weights"]
+    path: Annotated[str | None, "where its files are; null for random weights"]
+    sha256: Annotated[str | None, "of its weight files"]
+    layers: Annotated[
+        int | None,
+        "in the model, not in the document; null, as the next two, if its files don't say (`models show`)",
+    ]
+    heads: Annotated[int | None, "per layer"]
+    hidden_size: Annotated[int | None, "size of a token's vector between layers"]
+    changes: NotRequired[Annotated[str, 'changes to its network (`--without`): "without 3.1,4.0-2"']]
+    key_heads: NotRequired[Annotated[int, "per layer, if groups of heads share keys and values"]]
+
+
+class PlaceDocument(TypedDict):
+    """A token of a text, as a query or as a key."""
+
+    index: Annotated[int, "its position in `tokens` (for a key, in `key_tokens` if present)"]
+    token: Annotated[str, "as in the vocabulary"]
+    shown: NotRequired[Annotated[str, "as displayed (`explain`, `find`)"]]
 
 
 @dataclass(frozen=True)
@@ -53,9 +78,10 @@ class ModelInfo:
         """Return its name and its modifications."""
         return f"{self.name} {self.changes}".strip()
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ModelDocument:
         """Return the entry in files and --json, with `changes` and `key_heads` only if there are any."""
-        return {name: value for name, value in asdict(self).items() if name not in ("changes", "key_heads") or value}
+        entry = {name: value for name, value in asdict(self).items() if name not in ("changes", "key_heads") or value}
+        return cast("ModelDocument", entry)
 
 
 USUAL_ARRAYS = ("usual_sums", "usual_counts")  # names of the usual weights in files

@@ -25,6 +25,7 @@ __all__ = [
     "Panel",
     "Part",
     "Report",
+    "Result",
     "Table",
     "TextLine",
 ]
@@ -51,8 +52,8 @@ class Report:
 
     title: Sequence[str]
     parts: Sequence[Part]
-    document: Callable[[], dict[str, Any]]
-    rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
+    document: Callable[[], Mapping[str, Any]]
+    rows: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
     picture: Sequence[Part] | None = None
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     verbatim: str | None = None
@@ -108,3 +109,27 @@ class Report:
             if sheet.dpi is not None and suffix != ".png" and not has_dots(drawn):
                 raise RequestError(f"--dpi has no effect on {path}: its lines have no dots; leave it out")
             save_figure(drawn, path, sheet.dots)
+
+
+class Result:
+    """What a measure found, as data. A subclass says in `report` how any medium shows it."""
+
+    def document(self) -> Mapping[str, Any]:
+        """Return what --json prints."""
+        raise NotImplementedError
+
+    def report(self) -> Report:
+        """Return its title, and the parts that any medium can show."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the result as a pipe gets it."""
+        return str(self.report())
+
+    def to_dataframe(self) -> "DataFrame":
+        """Return a pandas DataFrame with the rows and columns of its .csv. Raises RequestError without pandas."""
+        return self.report().to_dataframe()
+
+    def save(self, path: str | Path, **printed: Any) -> None:
+        """Save by suffix: a picture, a page, .json or .csv. Options and errors are those of `Report.save`."""
+        self.report().save(path, **printed)

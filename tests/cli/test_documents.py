@@ -72,7 +72,7 @@ CALLS = {
     "ablate": [
         "ablate -m tiny @", "ablate -m classes --target LABEL_0 --way zero,mean -f four.txt",
     ],
-    "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m tiny @"],
+    "cut": ["cut -m tiny --cut cat sat @", "cut -m tiny --cut cat * @", "cut -m t5 @", "cut -m tiny @"],
     "patch": ["patch -m tiny @ @@", "patch -m tiny --by token @ @@", "patch -m tiny --by layer @ @@"],
     "trust": [
         "trust -m tiny --permutations 2 @", "trust -m gpt_oss --permutations 2 @",

@@ -7,12 +7,10 @@ from cli.commands import commands
 
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_place, write_whole
-from attncli.features import commands as listed
-from attncli.features import find_feature
+from attncli.features import NAMES, find_feature
 from attncli.models.opening import Opening
 
-FEATURES = [find_feature(name) for names in listed().values() for name in names]
-SAVING = {feature.__module__.split(".")[2].replace("_", "-"): feature for feature in FEATURES if feature.saves}
+SAVING = {name: feature for name in NAMES if (feature := find_feature(name)).saves}
 PLACES = {
     "missing/a": "No such file or directory",
     "file.txt/a": "Not a directory",

@@ -13,7 +13,7 @@ from small_networks import make_small
 
 from attncli import load_model
 from attncli.features.ablate import ablate
-from attncli.features.cut import cut, cut_each
+from attncli.features.cut import cut
 from attncli.features.patch import patch
 from attncli.models.engine import Engine
 
@@ -249,7 +249,7 @@ def test_cut_edges_are_those_that_hooks_cut(sides, name, part, keep_rest):
     one = sides(name, part, usual(name, part))
     layers, heads = [1, 0], [1, 0]
     given = {"keep_rest": keep_rest, "each_layer": True, **one.asking}
-    found = cut(one.model, TEXT, [("-1", "1"), ("2", "*")], layers, heads, **given)
+    found = cut(one.model, TEXT, edges=[("-1", "1"), ("2", "*")], layer=layers, head=heads, **given)
     for place, some in enumerate((layers, [1], [0])):
         hidden = {(layer, head): found.edges for layer in some for head in heads}
         expected = one.effect(hidden=hidden, keep_rest=keep_rest)
@@ -263,7 +263,7 @@ def test_each_edge_by_itself_is_that_edge_cut(sides, name, part, keep_rest):
     """Those that can matter are those that change anything by hand; NaN is where eager gives no weight."""
     one = sides(name, part, usual(name, part))
     for layers in ([0], [1, 0]):
-        found = cut_each(one.model, TEXT, layers=layers, heads=[1, 0], keep_rest=keep_rest, **one.asking)
+        found = cut(one.model, TEXT, layer=layers, head=[1, 0], keep_rest=keep_rest, **one.asking)
         maps = one.theirs.maps(one.ids, one.fed).numpy()
         there = maps[layers].sum(axis=(0, 1)) > 0
         assert np.array_equal(~np.isnan(found.effects), there)

@@ -12,7 +12,7 @@ from attncli import load_model
 from attncli.base.errors import Notice, RequestError
 from attncli.effects.question import Asking, make_question
 from attncli.features.ablate import ablate
-from attncli.features.cut import cut_each
+from attncli.features.cut import cut
 from attncli.features.patch import patch
 from attncli.features.similar import similar
 from attncli.features.trust import trust
@@ -141,7 +141,7 @@ CAUSAL = Asking(mask="causal")
 CALLS = {
     "ablate": (lambda model, progress: ablate(model, [A, B], ("zero", "resample"), progress=progress), 252, "changes"),
     "similar": (lambda model, progress: similar(model, A, B, progress=progress), 21, "changes"),
-    "cut": (lambda model, progress: cut_each(model, A, asking=CAUSAL, progress=progress), 15, "edges"),
+    "cut": (lambda model, progress: cut(model, A, mask="causal", progress=progress), 15, "edges"),
     "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
     "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),
 }

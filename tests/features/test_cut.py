@@ -16,10 +16,12 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import rankdata, spearmanr
 from slow import slow_except
 
-from attncli import load_model
+from attncli import RequestError, load_model
+from attncli.effects.asking import Asking
 from attncli.effects.change import Hide, run_changes
-from attncli.effects.question import Asking, make_question
-from attncli.features.cut import Scissors, _correlated, _ranks, cut, cut_each, rank_correlation
+from attncli.effects.question import make_question
+from attncli.features.cut import Scissors, _ranks, cut, rank_correlation
+from attncli.features.inputs import AskedRun
 
 TEXT, OTHER = "the cat sat on it, un believ able", "the big cat"
 NAMES = [("2", "4"), ("3", "-2"), ("4", "1")]  # of whatever tokens a tokenizer makes; the second leaves a window
@@ -48,13 +50,15 @@ def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
     names = NAMES if mask == "padding" else [("3", "2"), ("3", "1"), ("-2", "3")]
     if model.config.model_type == "phi3":  # the windows of all its layers hide what is far away
         names = [edge for edge in names if "-2" not in edge]
-    given = {"layers": "3,1", "heads": "2,0", "asking": Asking(mask=mask), "keep_rest": keep_rest}
-    found = cut(model, TEXT, names, **given, each_layer=True)
+    given = {"layer": "3,1", "head": "2,0", "mask": mask, "keep_rest": keep_rest}
+    found = cut(model, TEXT, edges=names, **given, each_layer=True)
     tokens = model.tokenizer.encode(TEXT)
     for place, layers in enumerate(([3, 1], [3], [1])):
         edges = {(layer, head): found.edges for layer in layers for head in (2, 0)}
         assert found.effects[place] == pytest.approx(moved(reference, tokens, mask, edges, keep_rest), abs=1e-10)
-    assert found.effects.min() > 1e-4 and cut(model, TEXT, names, **given).effects == pytest.approx(found.effects[:1])
+    assert found.effects.min() > 1e-4 and cut(model, TEXT, edges=names, **given).effects == pytest.approx(
+        found.effects[:1]
+    )
 
 
 @pytest.mark.usefixtures("exact")
@@ -62,7 +66,7 @@ def test_cut_edges_are_those_that_hooks_cut(both, mask, keep_rest):
 def test_a_query_that_sees_nothing_gets_nothing(both, keep_rest):
     """All its keys are cut: its row is 0, and not NaN."""
     model, reference = both
-    found = cut(model, TEXT, [("2", "*"), ("*", "4")], layers="2", asking=Asking(mask="causal"), keep_rest=keep_rest)
+    found = cut(model, TEXT, edges=[("2", "*"), ("*", "4")], layer="2", mask="causal", keep_rest=keep_rest)
     tokens, edges = model.tokenizer.encode(TEXT), {(2, head): found.edges for head in range(4)}
     assert found.effects[0] == pytest.approx(moved(reference, tokens, "causal", edges, keep_rest), abs=1e-10)
     assert found.controls is None
@@ -82,8 +86,8 @@ def with_equal_values(folder, task="Model"):
 def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
     """Give all values alike: only the sum of the weights matters then, and --keep-rest makes it smaller than 1."""
     model = load_model(with_equal_values(tmp_path), device="cpu", dtype="float64")
-    assert np.nanmax(cut_each(model, TEXT).effects) < 1e-12
-    kept = cut_each(model, TEXT, keep_rest=True)
+    assert np.nanmax(cut(model, TEXT).effects) < 1e-12
+    kept = cut(model, TEXT, keep_rest=True)
     assert kept.effects.min() > 1e-5 and kept.correlation().rho > kept.correlation().high
 
 
@@ -92,15 +96,15 @@ def test_where_attention_can_not_matter_cuts_do_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("family", "task", "asking", "layers", "reads", "can"),
     [
-        ("bert", "ForSequenceClassification", Asking(target="LABEL_1"), "3", [0], 7),
-        ("bert", "ForSequenceClassification", Asking(), "1-2", [0], 49),
-        ("bert", "ForSequenceClassification", Asking(mask="causal"), "all", [0], 1),
-        ("bert", "ForTokenClassification", Asking(at="3", mask="causal"), "2", [3], 10),
-        ("bert", "ForTokenClassification", Asking(mask="causal"), "3", range(1, 6), 20),
-        ("bert", "ForQuestionAnswering", Asking(), "3", range(7), 49),
-        ("modernbert", "ForMaskedLM", Asking(at="0"), "1-2", [0], 22),
-        ("modernbert", "ForMaskedLM", Asking(at="-1"), "2", [-1], 12),
-        ("modernbert", "Model", Asking(mask="causal"), "1", range(7), 18),
+        ("bert", "ForSequenceClassification", {"target": "LABEL_1"}, "3", [0], 7),
+        ("bert", "ForSequenceClassification", {}, "1-2", [0], 49),
+        ("bert", "ForSequenceClassification", {"mask": "causal"}, "all", [0], 1),
+        ("bert", "ForTokenClassification", {"at": "3", "mask": "causal"}, "2", [3], 10),
+        ("bert", "ForTokenClassification", {"mask": "causal"}, "3", range(1, 6), 20),
+        ("bert", "ForQuestionAnswering", {}, "3", range(7), 49),
+        ("modernbert", "ForMaskedLM", {"at": "0"}, "1-2", [0], 22),
+        ("modernbert", "ForMaskedLM", {"at": "-1"}, "2", [-1], 12),
+        ("modernbert", "Model", {"mask": "causal"}, "1", range(7), 18),
     ],
 )
 def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_read(
@@ -111,9 +115,9 @@ def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_rea
     folder = make_checkpoint(tmp_path, family, task, **changes)
     model, reference = load_both(folder)
     text = "the cat sat on it" if family == "bert" else "the cat sat"
-    found = cut_each(model, text, layers=layers, heads="1", asking=asking, keep_rest=keep_rest)
+    found = cut(model, text, layer=layers, head="1", keep_rest=keep_rest, **asking)
     tokens = model.tokenizer.encode(text)
-    mask = model.usual_mask(asking.mask)
+    mask = model.usual_mask(asking.get("mask"))
     before = reference.run(tokens, mask)[1][-1]
     for query, key in np.ndindex(*found.effects.shape):
         edges = {(layer, 1): [(query, key)] for layer in found.record.layers}
@@ -129,49 +133,49 @@ def test_edges_can_matter_where_a_cut_in_transformers_moves_a_vector_that_is_rea
 
 def test_edges_of_silenced_heads_can_not_matter(tmp_path):
     model = load_model(str(make_checkpoint(tmp_path, "bert")), device="cpu").without("1.0,3.0-3")
-    assert not cut_each(model, "the cat", layers="1", heads="0").can_matter.any()
-    assert cut_each(model, "the cat", layers="1", heads="0,1").can_matter.all()
-    assert not cut_each(model, "the cat", layers="3").can_matter.any()
+    assert not cut(model, "the cat", layer="1", head="0").can_matter.any()
+    assert cut(model, "the cat", layer="1", head="0,1").can_matter.all()
+    assert not cut(model, "the cat", layer="3").can_matter.any()
     labelled = load_model(str(make_checkpoint(tmp_path, "bert", "ForTokenClassification")), device="cpu")
-    found = cut_each(labelled.without("3.all"), "the cat", layers="2", asking=Asking(at="cat"))
+    found = cut(labelled.without("3.all"), "the cat", layer="2", at="cat")
     assert found.can_matter.any(axis=1).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(
     ("task", "asking"),
     [
-        ("Model", Asking()),
-        ("ForSequenceClassification", Asking()),
+        ("Model", {}),
+        ("ForSequenceClassification", {}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("ForSequenceClassification", Asking(target="LABEL_1")),
-                ("ForSequenceClassification", Asking(target="LABEL_1", kind="logit")),
-                ("ForTokenClassification", Asking()),
+                ("ForSequenceClassification", {"target": "LABEL_1"}),
+                ("ForSequenceClassification", {"target": "LABEL_1", "ask": "logit"}),
+                ("ForTokenClassification", {}),
             )
         ),
     ],
 )
 def test_what_rounding_does_is_no_effect(tmp_path, task, asking):
     model = load_model(with_equal_values(tmp_path, task), device="cpu")
-    scissors = Scissors.of(model, TEXT, "all", "all", asking, keep_rest=False)
+    scissors = Scissors.of(AskedRun.of(model, TEXT, **asking), None, None, keep_rest=False)
     every = [scissors.without([edge], [0, 1, 2, 3]) for edge in scissors.named("*", "*")]
     assert np.ptp(scissors.effects(every)) > 0
-    found = cut_each(model, TEXT, asking=asking)
+    found = cut(model, TEXT, **asking)
     assert not found.effects.any() and found.correlation() is None
 
 
 def test_nothing_cut_is_what_it_was_to_the_last_bit(minilm):
-    assert not cut(minilm, "The cat sat on the mat.", []).effects.any()
+    assert not cut(minilm, "The cat sat on the mat.", edges=[]).effects.any()
     question = make_question(minilm, "The cat sat on the mat.")
     [(_, [copies])] = run_changes(question.texts, [Hide([(0, 1), (3, 2)], [])] * 3)
     assert all(torch.equal(copy, question.texts[0].last[0]) for copy in copies)
 
 
 def test_of_two_texts_the_first_alone_is_cut(minilm):
-    text, asking = "The cat sat on the mat.", Asking(similar_to="A cat is sitting on a rug.")
-    found = cut(minilm, text, [("sat", "cat"), ("mat", "cat")], layers="5", asking=asking)
-    question = make_question(minilm, text, asking)
+    text, asking = "The cat sat on the mat.", {"similar_to": "A cat is sitting on a rug."}
+    found = cut(minilm, text, edges=[("sat", "cat"), ("mat", "cat")], layer="5", **asking)
+    question = make_question(minilm, text, Asking(**asking))
     heads = [(5, head) for head in range(12)]
     [(_, [copies])] = run_changes(question.texts[:1], [Hide(heads, found.edges)])
     expected = float(question([copies, question.texts[1].last])[0]) - question.value
@@ -179,14 +183,14 @@ def test_of_two_texts_the_first_alone_is_cut(minilm):
 
 
 def test_the_control_cuts_as_many_other_edges_of_the_same_queries(minilm):
-    scissors = Scissors.of(minilm, TEXT, "all", "all", Asking(), keep_rest=False)
+    scissors = Scissors.of(AskedRun.of(minilm, TEXT), None, None, keep_rest=False)
     edges = [(2, 1), (2, 5), (4, 0)]
     drawn = list(scissors.others(edges))
     assert len(drawn) == 20 and len({tuple(some) for some in drawn}) > 15
     for some in drawn:
         assert not set(some) & set(edges) and len(set(some)) == 3
         assert sorted(query for query, _ in some) == [2, 2, 4]
-    found = cut(minilm, TEXT, [("2", "1"), ("2", "5"), ("4", "0")], layers="0")
+    found = cut(minilm, TEXT, edges=[("2", "1"), ("2", "5"), ("4", "0")], layer="0")
     assert found.controls.shape == (20, 1) and found.controls.std() > 0
 
 
@@ -200,7 +204,7 @@ def test_a_text_goes_through_once_for_each_cut_and_each_is_a_step(minilm, each_l
         seen.append((total, what))
         yield lambda steps=1, of=None, text=None: seen.append(steps)
 
-    found = cut(minilm, "The cat.", [("*", "cat")], "3-5", each_layer=each_layer, progress=progress)
+    found = cut(minilm, "The cat.", edges=[("*", "cat")], layer="3-5", each_layer=each_layer, progress=progress)
     assert seen == [(21 * rows, "cuts"), *[1] * 21 * rows] and found.controls.shape == (20, rows)
 
 
@@ -224,7 +228,7 @@ def test_few_edges_tell_only_what_no_other_order_of_their_effects_gives(minilm, 
     """Try every order: at most 1 of 20 may be as far from 0. No order of 3 or 4 is, and of 5 only the same and the
     reverse are.
     """
-    found = cut_each(minilm, "The cat.", ("*", "cat"), layers="5", heads="0")
+    found = cut(minilm, "The cat.", into="cat", layer="5", head="0")
     weights = found.weights[:count]
     orders = [np.array(order) + 1.0 for order in permutations(range(count))]
     rhos = [spearmanr(weights[:, 0], order).statistic for order in orders]
@@ -235,7 +239,7 @@ def test_few_edges_tell_only_what_no_other_order_of_their_effects_gives(minilm, 
         verdict = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
         if np.mean(np.abs(rhos) >= abs(rho) - 1e-9) <= 0.05:
             verdict = f"edges with larger weights matter {'more' if rho > 0 else 'less'}"
-        assert _correlated(some).endswith(f"in 19 of 20 draws: {verdict}")
+        assert some.describe_correlation().endswith(f"in 19 of 20 draws: {verdict}")
 
 
 # --- the command ------------------------------------------------------------------------------------------
@@ -314,3 +318,10 @@ def test_what_a_mask_hides_is_empty_in_the_map_and_not_in_the_document(attncli):
     for map_name in ("effect, queries", "mean weight, queries"):
         start = next(place for place, line in enumerate(lines) if line.startswith(map_name)) + 2
         assert [len(line.split()) - 2 for line in lines[start : start + 5]] == [1, 2, 3, 4, 5]
+
+
+def test_an_open_model_has_its_device(minilm):
+    with pytest.raises(RequestError, match="device has no effect on an open model"):
+        cut(minilm, MAT, device="cpu")
+    with pytest.raises(RequestError, match="top has no effect with --cut"):
+        cut(minilm, MAT, edges=[("sat", "cat")], top=3)

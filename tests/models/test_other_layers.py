@@ -12,6 +12,7 @@ from attncli import RequestError, load_model
 from attncli.effects.change import Reweigh, uniform
 from attncli.effects.question import Asking, make_question
 from attncli.features.cut import Scissors
+from attncli.features.inputs import AskedRun
 from attncli.features.trust import likeliest
 
 
@@ -62,8 +63,8 @@ def test_silencing_a_head_is_zeroing_its_columns(model):
 
 def test_an_edge_can_matter_through_layers_without_attention(model):
     """A convolution above brings a token's neighbours to it."""
-    scissors = Scissors.of(model, TEXT, [1], "all", Asking(), keep_rest=False)
-    found = attncli.cut_each(model, TEXT, layers=1)
+    scissors = Scissors.of(AskedRun.of(model, TEXT), [1], None, keep_rest=False)
+    found = attncli.cut(model, TEXT, layer=1)
     moved = np.nan_to_num(np.abs(found.effects)) > 0
     assert scissors.can_matter.sum() > len(scissors.record.tokens)
     assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()

@@ -5,7 +5,7 @@ keys, `claims` the claims of tutorials and papers as data, `mistakes` the mistak
 torch and are imported when a report is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
@@ -296,7 +296,7 @@ def _report(found: _Measured, everything: bool = False) -> Report:
             parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), TextLine(MORE)]
         parts += [] if found.projections else [TextLine(LEFT_OUT)]
 
-    def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    def rows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of a .csv."""
         made = document["mistakes"]
         return list(made["made"] if made else document["variants"] or document["designs"])

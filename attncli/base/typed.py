@@ -1,0 +1,10 @@
+"""Words of typing that Python has since 3.11."""
+
+import sys
+
+if sys.version_info >= (3, 11):
+    from typing import NotRequired as NotRequired
+    from typing import Unpack as Unpack
+else:
+    from typing_extensions import NotRequired as NotRequired
+    from typing_extensions import Unpack as Unpack
