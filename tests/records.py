@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from attncli.analysis.difference import Difference
 from attncli.effects.asking import MeasuredOutput
 from attncli.features.ablate import Ablation
-from attncli.features.ablate import _report as ablation_report
 from attncli.features.cut import EdgeEffects
 from attncli.features.diff import difference_report
 from attncli.features.similar import Similarity
@@ -157,7 +156,7 @@ def page_of_two(found: Difference) -> str:
 
 def ablation_page(found: Ablation) -> str:
     """Return the page of silenced heads."""
-    report = ablation_report(found, 5, None)
+    report = found.report()
     return page_of(report.title, report.parts)
 
 

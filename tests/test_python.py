@@ -19,13 +19,13 @@ from attncli.record import Request
 
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
 EDGES = [("cat", "sat")]
-FIELDS = {"pair", "similar_to", "target", "at", "kind", "output", "mask"}
+FIELDS = {"pair", "similar_to", "target", "at", "ask", "task", "mask"}
 
 
 # --- plain keywords -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ablate", "patch", "trust"])
+@pytest.mark.parametrize("name", ["trust"])
 def test_what_to_ask_is_said_by_the_names_of_asking(name):
     parameters = inspect.signature(getattr(attncli, name)).parameters
     defaults = {field: parameters[field].default for field in FIELDS}
@@ -40,11 +40,11 @@ def test_a_request_is_made_of_keywords_with_its_own_defaults(name):
 
 
 def test_ways_are_names_too(minilm):
-    texts, where = ["A dog ran.", "It rains."], {"layers": "5", "heads": "0"}
+    texts, where = ["A dog ran.", "It rains."], {"layer": "5", "head": "0"}
     for ways in ("zero,mean", ["zero", "mean"], ("zero", "mean")):
-        found = attncli.ablate(minilm, A, ways, reference=texts, **where)
+        found = attncli.ablate(minilm, A, way=ways, reference=texts, **where)
         assert found.ways == ["zero", "mean"] and found.effects.shape == (1, 2, 1, 1)
-    assert attncli.ablate(minilm, A, ways="mean", **where).ways == ["mean"]
+    assert attncli.ablate(minilm, A, way="mean", **where).ways == ["mean"]
 
 
 def test_an_edge_may_be_of_places(minilm):
@@ -95,10 +95,7 @@ WRONG = {
     "target": (lambda m: m.attend(A, target=3), "target is one text, not the int 3"),
     "another keyword": (lambda m: m.attend(A, mesure="norm"), r"attend\(\) got an unexpected .* 'mesure'"),
     "device": (lambda m: attncli.load_model("minilm", 0), "device is one text, not the int 0: write one of auto"),
-    "model": (
-        lambda m: attncli.ablate("minilm", A),
-        r"model is the str 'minilm': open one with attncli\.load_model",
-    ),
+    "model": (lambda m: attncli.trust("minilm", A), r"model is the str 'minilm': open one with attncli\.load_model"),
     "model of stats": (
         lambda m: attncli.corpus_statistics("minilm", [A]),
         "model is the str 'minilm': open one with",
@@ -113,12 +110,12 @@ WRONG = {
     ),
     "similar_to": (lambda m: attncli.ablate(m, A, similar_to=[B]), "similar_to is one text, not a list of 1"),
     "asking": (
-        lambda m: attncli.ablate(m, A, asking="cosine"),
+        lambda m: attncli.trust(m, A, asking="cosine"),
         "asking is the str 'cosine': give an attncli.Asking",
     ),
-    "both": (lambda m: attncli.ablate(m, A, asking=Asking(), target="x"), "target is a field of asking too"),
-    "ways": (lambda m: attncli.ablate(m, A, ways=3), "ways is the int 3: give one of zero, mean, resample"),
-    "texts": (lambda m: attncli.ablate(m, 3), "texts is a list of texts, not the int 3: give a str, or a list"),
+    "both": (lambda m: attncli.trust(m, A, asking=Asking(), target="x"), "target is a field of asking too"),
+    "ways": (lambda m: attncli.ablate(m, A, way=3), "way is the int 3: give one of zero, mean, resample"),
+    "texts": (lambda m: attncli.ablate(m, 3), "text is the int 3: give a str, or a list of them"),
     "one edge": (
         lambda m: attncli.cut(m, A, edges=("cat", "sat")),
         "an edge is a pair of tokens, not the str 'cat': ",
@@ -146,7 +143,7 @@ WRONG = {
     ),
     "cut, text first": (
         lambda m: attncli.cut(A, m),
-        "text is one text, not a Model: give a str, or None",
+        "text is a Model: give a str, or a list of them",
     ),
     "similar, text first": (
         lambda m: attncli.similar(A, B, model=m),
@@ -188,10 +185,10 @@ def test_what_an_error_says_to_type_works(minilm, tmp_path):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda model: attncli.ablate(model, A, ways="meen"), "no way 'meen': it is one of zero, mean, resample"),
-        (lambda model: attncli.ablate(model, A, ways=["zero", 3]), "no way 3: it is one of zero, mean, resample"),
-        (lambda model: attncli.ablate(model, A, reference=[B]), 'reference has no part in ways="zero"'),
-        (lambda model: attncli.ablate(model, A, kind="cosign"), "no question 'cosign': it is one of cosine, "),
+        (lambda model: attncli.ablate(model, A, way="meen"), "no way 'meen': it is one of zero, mean, resample"),
+        (lambda model: attncli.ablate(model, A, way=["zero", 3]), "no way 3: it is one of zero, mean, resample"),
+        (lambda model: attncli.ablate(model, A, reference=[B]), "reference has no effect with --way zero"),
+        (lambda model: attncli.ablate(model, A, ask="cosign"), "no question 'cosign': it is one of cosine, "),
         (lambda model: attncli.patch(model, A, B, by=3), "no part 3: it is one of head, layer, token"),
         (lambda model: model.attend(A, mask=3), "no mask 3: it is one of padding, causal, none"),
         (lambda model: model.attend(A, layers=1.5), r"layer 1\.5 is not a number: layers are 0 to 5"),
@@ -220,7 +217,7 @@ def test_a_model_is_one_line(minilm, tiny):
     ("call", "line"),
     [
         (
-            lambda model: attncli.ablate(model, A, layers="4,5", heads="0-2", similar_to=B),
+            lambda model: attncli.ablate(model, A, layer="4,5", head="0-2", similar_to=B),
             r"<Ablation of minilm: 1 text, way zero, layers 4-5, heads 0-2, cosine of the .* two texts 0\.\d+>",
         ),
         (
@@ -232,7 +229,7 @@ def test_a_model_is_one_line(minilm, tiny):
             r"<EdgeEffects of minilm: 9 edges cut one by one, layers 5, heads 3, how far .* 0>",
         ),
         (
-            lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layers="5"),
+            lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layer="5"),
             r"<PatchResult of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
         ),
         (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),

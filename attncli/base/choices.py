@@ -4,7 +4,7 @@
 meaning. A test compares these names with the registries of functions.
 """
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Literal, get_args
 
 from attncli.base.errors import RequestError
@@ -61,9 +61,16 @@ def check(what: str, name: str, choice: Any) -> None:
         raise RequestError(f"no {what} {quoted(name)}: it is one of {', '.join(names(choice))}")
 
 
-def several(what: str, written: str, choice: Any) -> list[str]:
-    """Split "none,causal" into its names without duplicates. Raises RequestError as `check` does."""
-    chosen = list(dict.fromkeys(name.strip() for name in written.split(",")))
+def several(what: str, written: str | Sequence[str], choice: Any) -> list[Any]:
+    """Return the names in "none,causal", or in a list, without duplicates.
+
+    Raises RequestError as `check` does, and TypeError for what is neither.
+    """
+    if not isinstance(written, Sequence):
+        every = ", ".join(names(choice))
+        raise TypeError(f"{what} is {describe(written)}: give one of {every}, or several with commas")
+    each = [name.strip() for name in written.split(",")] if isinstance(written, str) else written
+    chosen = list(dict.fromkeys(each))
     for name in chosen:
         check(what, name, choice)
     return chosen

@@ -12,8 +12,8 @@ from attncli.base.choices import check_instance, check_optional_text
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPTIONS = {
-    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "kind": "--ask",
-    "output": "--task", "mask": "--mask", "which": "--which",
+    "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "ask": "--ask",
+    "task": "--task", "mask": "--mask", "which": "--which",
 }  # fmt: skip
 
 
@@ -24,8 +24,8 @@ class AskingFields(TypedDict, total=False):
     similar_to: str | None
     target: str | None
     at: str | None
-    kind: str | None
-    output: str | None
+    ask: str | None
+    task: str | None
     mask: str | None
     which: str | None
 
@@ -35,8 +35,8 @@ class Asking:
     """The output of a text to measure.
 
     pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
-    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. kind: of
-    `choices.QuestionKind`; by default it follows from the other fields. output: the name of an output, for a checkpoint
+    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. ask: of
+    `choices.QuestionKind`; by default it follows from the other fields. task: the name of an output, for a checkpoint
     with several. mask: of `choices.MaskName`; None is the one that the network was trained with. which: the attention
     of an encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
     """
@@ -45,8 +45,8 @@ class Asking:
     similar_to: str | None = None
     target: str | None = None
     at: str | None = None
-    kind: str | None = None
-    output: str | None = None
+    ask: str | None = None
+    task: str | None = None
     mask: str | None = None
     which: str | None = None
 

@@ -356,11 +356,11 @@ def make_question(
     Raises RequestError for an output that the checkpoint does not have, and as `Tokenizer.encode` does.
     """
     check_text("a text", text)
-    if asking.kind is not None:
-        choices.check("question", asking.kind, choices.QuestionKind)
+    if asking.ask is not None:
+        choices.check("question", asking.ask, choices.QuestionKind)
     tokens = model.with_answer(model.tokenizer.encode(text, asking.pair), asking.target)
     output = _select_output(model, tokens, asking)
-    kind = asking.kind or _usual_kind(output, asking, several=isinstance(tokens, Read | Fed) and len(tokens.goal) > 1)
+    kind = asking.ask or _usual_kind(output, asking, several=isinstance(tokens, Read | Fed) and len(tokens.goal) > 1)
     _check_fields(kind, asking)
     if kind == "cosine" and output is not None and asking.similar_to is not None:
         manner = embedding_settings(model.place.path, model.tokenizer.max_tokens)
@@ -388,12 +388,12 @@ def make_question(
 
 def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | None:
     """Return the requested output; None for the last vectors. Raises RequestError if there is none."""
-    if asking.kind == "distance":
+    if asking.ask == "distance":
         return None
-    if asking.similar_to is not None or asking.kind == "cosine":
+    if asking.similar_to is not None or asking.ask == "cosine":
         return output_of(model, "embedding")[1]
-    if asking.output is not None:
-        named = output_of(model, asking.output)[1]
+    if asking.task is not None:
+        named = output_of(model, asking.task)[1]
         if named.kind == "words" and asking.at is None and not masked(tokens):
             raise RequestError(
                 f"{model.place.name} predicts the word at [MASK], and there is none in this text: write one, or name a "
@@ -404,7 +404,7 @@ def _select_output(model: Engine, tokens: Tokens, asking: Asking) -> Output | No
     for output in predicting.values():
         if output.kind != "words" or asking.at is not None or masked(tokens):
             return output
-    if asking.kind is None and asking.target is None and asking.at is None:
+    if asking.ask is None and asking.target is None and asking.at is None:
         return None
     why = "what it predicts is the word at [MASK]" if predicting else "its files have no head for that"
     raise RequestError(f"{model.place.name} predicts nothing of this text ({why}): ask for the distance")
@@ -426,7 +426,7 @@ def _usual_kind(output: Output | None, asking: Asking, several: bool) -> str:
 def _check_fields(kind: str, asking: Asking) -> None:
     """Raises RequestError for fields that belong to questions of another kind, and for missing ones."""
     predicted = (*_ONE, "divergence")
-    takes = {"similar_to": ("cosine",), "target": _ONE, "at": predicted, "output": predicted}
+    takes = {"similar_to": ("cosine",), "target": _ONE, "at": predicted, "task": predicted}
     takes["pair"] = (*predicted, "distance")
     for name, kinds in takes.items():
         if getattr(asking, name) is not None and kind not in kinds:

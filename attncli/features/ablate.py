@@ -16,39 +16,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
 from attncli.analysis.luck import mean_interval
 from attncli.base import choices
 from attncli.base.arrays import Brief, Doubles, largest_first, titled
-from attncli.base.choices import check_texts, describe
+from attncli.base.choices import check_texts
 from attncli.base.errors import RequestError
 from attncli.base.progress import Progress, silent
+from attncli.base.typed import NotRequired
 from attncli.effects.asking import (
     FROM_NOTHING,
     SCALES,
-    Asking,
     MeasuredOutput,
+    OutputDocument,
     describe_direction,
     describe_output,
-    merge_asking,
-    takes_fields,
 )
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, chosen_layers, read_inputs, read_lines
+from attncli.features.inputs import AskedRun, read_lines
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, option, some_of
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
+from attncli.record.parts import ModelDocument
 from attncli.record.selection import Choice, Heads, Input, Request, Selection
-from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from attncli.effects.asking import AskingFields
+    from attncli.base.typed import Unpack
     from attncli.effects.change import Put
     from attncli.effects.question import Question
     from attncli.models.engine import Engine
@@ -57,11 +56,36 @@ DRAWS = 5  # of a resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
 RANDOM = 5  # random orders of heads
 MOST_TEXTS = 5000  # of a file: hours for a small model
+LISTED = 5  # heads in the terminal
 ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make the orders, and texts that measure them
 
 
-@dataclass(eq=False)
-class Ablate(AskingFeature):
+@measure(options.AskedOptions, saved_as="effects")
+def ablate(
+    model: options.Model = "minilm",
+    text: options.Texts = None,
+    *,
+    file: options.File = None,
+    whole: options.Whole = False,
+    way: Annotated[str | Sequence[str], some_of(MODEL, choices.Way, "--way", kind=str)] = "zero",
+    reference: Annotated[
+        str | Sequence[str] | None,
+        option(
+            MODEL,
+            "--reference",
+            rare=True,
+            metavar="PATH",
+            help="Texts for mean and resample.",
+            show_default="samples",
+            kind=str | None,
+        ),
+    ] = None,
+    layer: options.Layers = None,
+    head: options.Heads = None,
+    top: Annotated[int, options.top("List N heads.")] = LISTED,
+    progress: Progress = silent,
+    **asked: "Unpack[options.AskedOptions]",
+) -> "Ablation":
     """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
@@ -75,39 +99,34 @@ class Ablate(AskingFeature):
       attncli ablate --way zero,mean -o heads.png "The cat sat on the mat."
       attncli ablate -l 5 -f sample_inputs/negation.txt
     """
+    from attncli.effects.question import make_question
 
-    group = "Does it matter"
-    saved_as = "effects"
-
-    text: options.Text = None
-    file: options.File = None
-    whole: options.Whole = False
-    way: Annotated[str, some_of(MODEL, choices.Way, "--way")] = "zero"
-    reference: Annotated[
-        str | None,
-        option(
-            MODEL, "--reference", rare=True, metavar="PATH", help="Texts for mean and resample.", show_default="samples"
-        ),
-    ] = None
-    layer: options.Layer = None
-    head: options.Head = None
-    top: Annotated[int, options.top("List N heads.")] = 5
-
-    def report(self, progress: Progress = silent) -> Report:
-        names = choices.several("way", self.way, choices.Way)
-        if names == ["zero"]:
-            self.refuse("with --way zero, which takes nothing from other texts", "reference")
-        texts = [one.text for one in read_inputs(self.text, self.pair, self.file, whole=self.whole)]
-        if len(texts) > MOST_TEXTS:
-            raise RequestError(
-                f"{self.file} has {len(texts):,} texts, and ablate takes at most {MOST_TEXTS:,}: give some of its "
-                f"lines (head -n {MOST_TEXTS})"
-            )
-        reference = None if self.reference is None else read_lines(self.reference)
-        layers, heads = chosen_layers(self, "all"), self.head or "all"
-        model = self.open_model()
-        found = ablate(model, texts, names, layers, heads, self.asking, progress, reference=reference)
-        return _report(found, self.top, None if self.whole else self.file)
+    ways = choices.several("way", way, choices.Way)
+    if ways == ["zero"]:
+        no_effect("with --way zero, which takes nothing from other texts", reference=reference)
+    run = AskedRun.of(model, text, file, whole, **asked)
+    if len(run.texts) > MOST_TEXTS:
+        raise RequestError(
+            f"{file or 'text'} has {len(run.texts):,} texts, and ablate takes at most {MOST_TEXTS:,}: give some of its "
+            f"lines (head -n {MOST_TEXTS})"
+        )
+    others = read_lines(reference) if isinstance(reference, str) else reference
+    if others is not None:
+        check_texts("reference", others)
+    engine = run.engine
+    questions = (make_question(engine, one, run.asking, quiet=number > 0) for number, one in enumerate(run.texts))
+    found = ablation(
+        engine,
+        questions,
+        len(run.texts),
+        ways,
+        others,
+        "all" if layer is None else layer,
+        "all" if head is None else head,
+        run.asking.mask,
+        progress,
+    )
+    return replace(found, listed=top)
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -130,8 +149,77 @@ class Curve(Brief):
     effects: Doubles
 
 
+class _EffectEntry(TypedDict):
+    """By way, then by layer."""
+
+    layer: Annotated[int, "layer number in the model"]
+    head: Annotated[int, "head number in its layer"]
+    way: Annotated[choices.Way, "the replacement of the head's output"]
+    effect: Annotated[
+        float,
+        "the output without the head minus the output with it; the mean over several texts",
+        "in that unit",
+    ]
+    interval: NotRequired[
+        Annotated[
+            list[float],
+            "the ends of an interval for the mean over all texts like these (Student's t), which contains it about 19 "
+            "times in 20; for at least 3 texts",
+            "`[2]`",
+        ]
+    ]
+    importance: NotRequired[
+        Annotated[
+            float,
+            "mean over texts of the absolute derivative by the head's gate (Michel et al. 2019); missing for a "
+            "divergence or a distance",
+            "in that unit",
+        ]
+    ]
+
+
+class _LayerEntry(TypedDict):
+    """All these heads of a layer together."""
+
+    layer: int
+    way: choices.Way
+    effect: Annotated[float, "", "in that unit"]
+
+
+class _TogetherEntry(TypedDict):
+    """All these heads of all these layers together."""
+
+    way: choices.Way
+    effect: Annotated[float, "", "in that unit"]
+
+
+class _CurveEntry(TypedDict):
+    """For several texts: the output as more and more heads are silenced."""
+
+    by: Annotated[str, "the order: effect, importance (on every second text), or random"]
+    heads: Annotated[
+        list[list[int]],
+        "the order as layer and head, first silenced first; for random the first draw",
+        "`[head][2]`",
+    ]
+    removed: Annotated[list[int], "number of silenced heads", "`[step]`"]
+    effects: Annotated[list[list[float]], "mean over the other texts", "`[draw][step]`"]
+
+
+class AblateDocument(TypedDict):
+    """`.csv`: a row per entry of `effects`."""
+
+    model: ModelDocument
+    output: OutputDocument
+    texts: Annotated[int, "number of texts"]
+    effects: list[_EffectEntry]
+    layers: list[_LayerEntry]
+    together: list[_TogetherEntry]
+    curves: NotRequired[list[_CurveEntry]]
+
+
 @dataclass(frozen=True)
-class Ablation:
+class Ablation(Result):
     """The effects of silencing heads.
 
     layers, heads: numbers in the model. ways: the replacement of a head's output: "zero", "mean", "resample".
@@ -139,20 +227,21 @@ class Ablation:
     layer]`, these heads of a layer together; together: `[text, way]`, all of them.
     importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where it is 0 by definition.
     pairs: the heads, (layer, head), if they are not all `heads` of all `layers`.
-    curves: of several texts.
+    curves: of several texts. listed: the number of heads that the terminal lists.
     """
 
     model: ModelInfo
     answer: MeasuredOutput
     layers: list[int]
     heads: list[int]
-    ways: list[str]
+    ways: list[choices.Way]
     effects: Doubles
     of_layers: Doubles
     together: Doubles
     importance: Doubles | None
     curves: Sequence[Curve] = ()
     pairs: list[tuple[int, int]] | None = None
+    listed: int = LISTED
 
     def __repr__(self) -> str:
         texts, ways = f"{self.texts} text{'s' if self.texts > 1 else ''}", f"way {' and '.join(self.ways)}"
@@ -188,13 +277,13 @@ class Ablation:
         ranked = largest_first(self.mean[0])[: len(self.choice.each)]  # NaN is last
         return [(self.layers[layer], self.heads[head]) for layer, head in ranked]
 
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
+    def document(self) -> AblateDocument:
+        """Return what --json prints."""
         mean, around = self.mean, self.interval()
-        entries = []
+        effects: list[_EffectEntry] = []
         for way, (number, head_number) in product(range(len(self.ways)), self.choice.each):
             layer, head = self.layers.index(number), self.heads.index(head_number)
-            entry = {
+            entry: _EffectEntry = {
                 "layer": number,
                 "head": head_number,
                 "way": self.ways[way],
@@ -204,21 +293,12 @@ class Ablation:
                 entry["interval"] = [float(side[way, layer, head]) for side in around]
             if self.importance is not None:
                 entry["importance"] = float(self.importance[layer, head])
-            entries.append(entry)
-        curves = [
-            {
-                "by": curve.by,
-                "heads": [[layer, head] for layer, head in curve.heads],
-                "removed": curve.removed,
-                "effects": curve.effects.tolist(),
-            }
-            for curve in self.curves
-        ]
-        return {
+            effects.append(entry)
+        document: AblateDocument = {
             "model": self.model.document(),
             "output": self.answer.document(),
             "texts": self.texts,
-            "effects": entries,
+            "effects": effects,
             "layers": [
                 {"layer": number, "way": way, "effect": float(self.of_layers[:, place, layer].mean())}
                 for place, way in enumerate(self.ways)
@@ -227,65 +307,103 @@ class Ablation:
             "together": [
                 {"way": way, "effect": float(self.together[:, place].mean())} for place, way in enumerate(self.ways)
             ],
-            **({"curves": curves} if curves else {}),
         }
+        if self.curves:
+            document["curves"] = [
+                {
+                    "by": curve.by,
+                    "heads": [[layer, head] for layer, head in curve.heads],
+                    "removed": curve.removed,
+                    "effects": curve.effects.tolist(),
+                }
+                for curve in self.curves
+            ]
+        return document
+
+    def report(self) -> Report:
+        """Show a number per head and way, the heads with the largest effects, whole layers, and the curves."""
+        title = [model_name(self.model.full_name), describe_output(self.answer), f"mask {self.answer.mask}"]
+        if self.texts > 1:
+            title.append(f"mean of {self.texts} texts")
+        panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(self.ways, self.mean, strict=True)]
+        scale = SCALES[self.answer.kind]
+        grid = HeadGrid(panels, self.layers, self.heads, scale, signed=self.answer.kind not in FROM_NOTHING)
+        parts: list[Part] = [
+            TextLine(describe_direction(self.answer.kind), caption=True),
+            grid,
+            heads_table(self, self.listed),
+            self._layers_table(),
+        ]
+        if self.importance is not None:
+            parts.append(TextLine(IMPORTANCE))
+        if self.texts > 1:
+            parts.append(TextLine(NO_INTERVAL if self.interval() is None else INTERVAL))
+        if self.curves:
+            parts.append(self._curves_table())
+        layer, head = self.ranked()[0]
+        following = NextCommand("run", {"layer": layer, "head": head})
+        return Report(title, parts, self.document, itemgetter("effects"), picture=[grid], next=following)
+
+    def _layers_table(self) -> Table:
+        """Return a row per layer with all of these heads together, and a row with all heads of all of these layers."""
+        rows = [
+            [f"layer {layer}", *(signed(effect) for effect in self.of_layers[..., place].mean(axis=0))]
+            for place, layer in enumerate(self.layers)
+        ]
+        if len(self.layers) > 1:
+            rows.append(["all of these", *(signed(effect) for effect in self.together.mean(axis=0))])
+        return Table(list(map(Column, ["all heads of", *self.ways])), rows)
+
+    def _curves_table(self) -> Table:
+        """Return a row per number of silenced heads, and a column per order."""
+        columns = ["heads removed", *(curve.by for curve in self.curves), "random, least", "random, most"]
+        *_, random = self.curves
+        rows = []
+        for step, count in enumerate(random.removed):
+            drawn = random.effects[:, step]
+            effects = [float(curve.effects[:, step].mean()) for curve in self.curves]
+            rows.append([str(count), *map(signed, [*effects, float(drawn.min()), float(drawn.max())])])
+        return Table(list(map(Column, columns)), rows)
+
+
+REPLACED = {
+    "zero": "the head gives 0",
+    "mean": "the head gives its mean over tokens of other texts",
+    "resample": "the head gives its outputs at tokens drawn from other texts",
+}
+IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
+INTERVAL = (
+    "from, to: an interval for the mean over all texts like these (Student's t); about 19 of 20 such intervals hold "
+    "it, fewer where few texts have the largest effects by far"
+)
+NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
+
+
+def heads_table(found: Ablation, top: int) -> Table:
+    """Return a row per head, the largest effect of the first way first."""
+    mean, around = found.mean, found.interval()
+    columns = ["head", *found.ways, *(["from", "to"] if around else [])]
+    columns += [] if found.importance is None else ["importance"]
+    rows = []
+    for numbers in found.ranked()[:top]:
+        layer, head = found.layers.index(numbers[0]), found.heads.index(numbers[1])
+        row = ["{}.{}".format(*numbers), *(signed(effects[layer, head]) for effects in mean)]
+        if around:
+            row += [signed(side[0, layer, head]) for side in around]
+        if found.importance is not None:
+            row.append(f"{found.importance[layer, head]:.2g}")
+        rows.append(row)
+    return Table(list(map(Column, columns)), rows)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
-
-
-@takes_fields
-def ablate(
-    model: "Engine",
-    texts: str | Sequence[str],
-    ways: str | Sequence[str] = "zero",
-    layers: Selection = "all",
-    heads: Heads = "all",
-    asking: Asking | None = None,
-    progress: Progress = silent,
-    *,
-    reference: Sequence[str] | None = None,
-    **fields: "Unpack[AskingFields]",
-) -> Ablation:
-    """Measure the effects of each head by itself, of these heads of each layer together, and of all of them.
-
-    Several texts also give the curves of silencing more and more heads.
-
-    ways: zero, mean or resample; several as a list or with commas. reference: other texts, from which mean and resample
-    take outputs.
-    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    progress: advances with every set of heads of every text that is replaced.
-
-    Raises RequestError for a layer, head or way that does not exist, TypeError for arguments of other types, and as
-    `make_question` does.
-    """
-    from attncli.effects.question import make_question
-    from attncli.models.engine import require_tapped
-
-    asking = merge_asking(asking, fields)
-    model = require_tapped(model, asking.which)
-    if isinstance(ways, str):
-        ways = choices.several("way", ways, choices.Way)
-    if not isinstance(ways, Sequence):
-        names = ", ".join(choices.names(choices.Way))
-        raise TypeError(f"ways is {describe(ways)}: give one of {names}, or several with commas")
-    for way in ways:
-        choices.check("way", way, choices.Way)
-    if reference is not None and set(ways) == {"zero"}:
-        raise RequestError('reference has no part in ways="zero", which takes nothing from other texts: leave it out')
-    if reference is not None:
-        check_texts("reference", reference)
-    every = [texts] if isinstance(texts, str) else texts
-    check_texts("texts", every, "give a str, or a list of them")
-    questions = (make_question(model, text, asking, quiet=number > 0) for number, text in enumerate(every))
-    return ablation(model, questions, len(every), ways, reference, layers, heads, asking.mask, progress)
 
 
 def ablation(
     model: "Engine",
     questions: "Iterable[Question]",
     count: int = 1,
-    ways: Sequence[str] = ("zero",),
+    ways: Sequence[choices.Way] = ("zero",),
     reference: Sequence[str] | None = None,
     layers: Selection = "all",
     heads: Heads = "all",
@@ -311,7 +429,7 @@ def ablation(
     else:
         outputs = head_outputs(model, model.tokenize(map(Input, reference), None), mask)
 
-    def changes_by(way: str, tokens: int) -> "list[Put]":
+    def changes_by(way: choices.Way, tokens: int) -> "list[Put]":
         """Return the changes that replace each set's outputs, several of a set after each other."""
         if outputs is None or way == "zero":
             return [silence(some) for some in sets]
@@ -379,116 +497,3 @@ def measure_curves(questions: "Sequence[Question]", found: Ablation, importance:
         )
         for by, drawn in orders.items()
     ]
-
-
-# --- the report -----------------------------------------------------------------------------------------
-
-REPLACED = {
-    "zero": "the head gives 0",
-    "mean": "the head gives its mean over tokens of other texts",
-    "resample": "the head gives its outputs at tokens drawn from other texts",
-}
-IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
-INTERVAL = (
-    "from, to: an interval for the mean over all texts like these (Student's t); about 19 of 20 such intervals hold "
-    "it, fewer where few texts have the largest effects by far"
-)
-NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
-
-
-def _report(found: Ablation, top: int, file: str | None) -> Report:
-    """Report a number per head and way, the `top` heads with the largest effects, whole layers, and the curves."""
-    title = [model_name(found.model.full_name), describe_output(found.answer), f"mask {found.answer.mask}"]
-    if found.texts > 1:
-        title.append(f"mean of {found.texts} texts")
-    panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(found.ways, found.mean, strict=True)]
-    scale = SCALES[found.answer.kind]
-    grid = HeadGrid(panels, found.layers, found.heads, scale, signed=found.answer.kind not in FROM_NOTHING)
-    parts: list[Part] = [
-        TextLine(describe_direction(found.answer.kind), caption=True),
-        grid,
-        heads_table(found, top),
-        _layers_table(found),
-    ]
-    if found.importance is not None:
-        parts.append(TextLine(IMPORTANCE))
-    if found.texts > 1:
-        parts.append(TextLine(NO_INTERVAL if found.interval() is None else INTERVAL))
-    if found.curves:
-        parts.append(_curves_table(found.curves))
-    layer, head = found.ranked()[0]
-    following = NextCommand("run", {"layer": layer, "head": head, **({} if file is None else {"file": file})})
-    rows = itemgetter("effects")
-    return Report(title, parts, found.document, rows, picture=[grid], next=following)
-
-
-def heads_table(found: Ablation, top: int) -> Table:
-    """Return a row per head, the largest effect of the first way first."""
-    mean, around = found.mean, found.interval()
-    columns = ["head", *found.ways, *(["from", "to"] if around else [])]
-    columns += [] if found.importance is None else ["importance"]
-    rows = []
-    for numbers in found.ranked()[:top]:
-        layer, head = found.layers.index(numbers[0]), found.heads.index(numbers[1])
-        row = ["{}.{}".format(*numbers), *(signed(effects[layer, head]) for effects in mean)]
-        if around:
-            row += [signed(side[0, layer, head]) for side in around]
-        if found.importance is not None:
-            row.append(f"{found.importance[layer, head]:.2g}")
-        rows.append(row)
-    return Table(list(map(Column, columns)), rows)
-
-
-def _layers_table(found: Ablation) -> Table:
-    """Return a row per layer with all of these heads together, and a row with all heads of all of these layers."""
-    rows = [
-        [f"layer {layer}", *(signed(effect) for effect in found.of_layers[..., place].mean(axis=0))]
-        for place, layer in enumerate(found.layers)
-    ]
-    if len(found.layers) > 1:
-        rows.append(["all of these", *(signed(effect) for effect in found.together.mean(axis=0))])
-    return Table(list(map(Column, ["all heads of", *found.ways])), rows)
-
-
-def _curves_table(curves: Sequence[Curve]) -> Table:
-    """Return a row per number of silenced heads, and a column per order."""
-    columns = ["heads removed", *(curve.by for curve in curves), "random, least", "random, most"]
-    *_, random = curves
-    rows = []
-    for step, count in enumerate(random.removed):
-        drawn = random.effects[:, step]
-        effects = [*(float(curve.effects[:, step].mean()) for curve in curves), float(drawn.min()), float(drawn.max())]
-        rows.append([str(count), *map(signed, effects)])
-    return Table(list(map(Column, columns)), rows)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### ablate
-
-model | model
-output | output
-texts | int | | number of texts
-effects | [head] | | by way, then by layer
-effects.way | Way | | the replacement of the head's output
-effects.effect | float | in that unit | the output without the head minus the output with it; the mean over several
-    texts
-effects.interval | [float]? | `[2]` | the ends of an interval for the mean over all texts like these (Student's t),
-    which contains it about 19 times in 20; for at least 3 texts
-effects.importance | float? | in that unit | mean over texts of the absolute derivative by the head's gate (Michel
-    et al. 2019); missing for a divergence or a distance
-layers | [object] | | all these heads of a layer together
-layers.layer | int
-layers.way | str
-layers.effect | float | in that unit
-together | [object] | | all these heads of all these layers together
-together.way | str
-together.effect | float | in that unit
-curves | [object]? | | for several texts: the output as more and more heads are silenced
-curves.by | str | | the order: effect, importance (on every second text), or random
-curves.heads | [[int]] | `[head][2]` | the order as layer and head, first silenced first; for random the first draw
-curves.removed | [int] | `[step]` | number of silenced heads
-curves.effects | [[float]] | `[draw][step]` | mean over the other texts
-
-`.csv`: a row per entry of `effects`.
-"""

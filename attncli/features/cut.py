@@ -101,8 +101,7 @@ def cut(
         no_effect("without --cut, whose edges it cuts in one layer after the other", each_layer=each_layer)
     else:
         no_effect("with --cut, which says which edges", into=into, out_of=out_of, top=top)
-    run = AskedRun.of(model, text, file, whole, "the one whose edges are cut", **asked)
-    scissors = Scissors.of(run, layer, head, keep_rest)
+    scissors = Scissors.of(AskedRun.of(model, text, file, whole, **asked), layer, head, keep_rest)
     record, answer = scissors.record, scissors.question.answer
     if edges is not None:
         chosen = sorted({edge for names in _edge_names(edges) for edge in scissors.named(*names)})
@@ -164,7 +163,8 @@ class Scissors:
         from attncli.effects.question import make_question
 
         request = Request("all" if layers is None else layers, "all" if heads is None else heads, run.asking.mask)
-        question = make_question(run.engine, run.text, run.asking, request=request)
+        text = run.one_text("the one whose edges are cut")
+        question = make_question(run.engine, text, run.asking, request=request)
         record = question.texts[0].record
         assert record is not None
         return cls(question, record, keep_rest)

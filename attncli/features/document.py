@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from attncli import features
 from attncli.base import choices
@@ -125,10 +125,12 @@ def section_of(document: Any) -> Section:
 
 def _fields_of(document: Any, above: str = "") -> Iterator[Field]:
     for name, hint in get_type_hints(document, include_extras=True).items():
-        optional = get_origin(hint) is NotRequired
-        [hint] = get_args(hint) if optional else [hint]
+        optional = get_origin(hint) is NotRequired or name in document.__optional_keys__
+        [hint] = get_args(hint) if get_origin(hint) is NotRequired else [hint]
         hint, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
         meaning, unit = (*said, "", "")[:2]
+        if get_origin(hint) is Literal:
+            meaning = ": ".join(filter(None, [meaning, choices.one_of(hint)]))
         below = next((one for one in _named_in(hint) if is_typeddict(one) and one not in SHARED), None)
         if below is not None and not meaning:
             sentence = inspect.cleandoc(below.__doc__ or "").replace("\n", " ").rstrip(".")
@@ -148,6 +150,8 @@ def _written(hint: Any) -> str:
     """Return a type as fields have it: "int or null", "[[float]]", "place"."""
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(_written, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return "str"
     if get_origin(hint) is list:
         return f"[{_written(get_args(hint)[0])}]"
     if is_typeddict(hint):

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.choices import check_optional_text
+from attncli.base.choices import describe, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
@@ -395,10 +395,10 @@ class AskingFeature(Feature):
 
 @dataclass(frozen=True)
 class AskedRun:
-    """A model and a text whose attention is changed, and the output to measure."""
+    """A model, texts whose attention is changed, and the output to measure."""
 
     model: ModelOrName
-    text: str
+    texts: Sequence[str]
     asking: "Asking"
     device: str = "auto"
     dtype: str = "float32"
@@ -407,29 +407,38 @@ class AskedRun:
     def of(
         cls,
         model: ModelOrName,
-        text: str | None,
+        text: str | Sequence[str] | None,
         file: str | None = None,
         whole: bool = False,
-        what: str = "the one whose attention is changed",
         **asked: "Unpack[options.AskedOptions]",
     ) -> "AskedRun":
-        """Return the run of one text: TEXT, the file's, or the sample. what: the text that is needed, for an error.
+        """Return the run of TEXT, of texts, of a file's, or of the sample.
 
-        Raises RequestError as `read_input` does, and for the device of a model that is open.
+        Raises RequestError as `read_inputs` does, and for the device of a model that is open; TypeError for what is no
+        text or no option.
         """
         from attncli.effects.asking import Asking
 
-        check_optional_text("text", text)
         named: dict[str, Any] = {**asked}
         for name in named.keys() - options.AskedOptions.__annotations__.keys():
             raise TypeError(f"no option {name!r}: there are {', '.join(options.AskedOptions.__annotations__)}")
         device, dtype = named.pop("device", None), named.pop("dtype", None)
-        kind, output = named.pop("ask", None), named.pop("task", None)
-        one = read_input(text, named.get("pair"), file, whole, f"give {what} as TEXT")
         if not isinstance(model, str):
             no_effect("on an open model", device=device, dtype=dtype)
-        asking = Asking(**named, kind=kind, output=output)
-        return cls(model, one.text, asking, device or "auto", dtype or "float32")
+        asking = Asking(**named)
+        if text is None or isinstance(text, str):
+            texts: Sequence[str] = [one.text for one in read_inputs(text, asking.pair, file, whole=whole)]
+        else:
+            if not isinstance(text, Sequence):
+                raise TypeError(f"text is {describe(text)}: give a str, or a list of them")
+            no_effect("with texts in a list", file=file, whole=whole)
+            texts = list(each_text(text))
+        return cls(model, texts, asking, device or "auto", dtype or "float32")
+
+    def one_text(self, which: str) -> str:
+        """Return the text. Raises RequestError for several: `which` says which one is needed."""
+        check_one(len(self.texts), f"give {which} as TEXT")
+        return self.texts[0]
 
     @cached_property
     def engine(self) -> "Engine":

@@ -45,9 +45,11 @@ class Option(NamedTuple):
     kind: Any = None
 
 
-def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "") -> Option:
+def argument(
+    metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "", kind: Any = None
+) -> Option:
     """Return an argument, which stands in the first group."""
-    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use)
+    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use, kind=kind)
 
 
 def option(
@@ -75,10 +77,10 @@ def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> O
     return option(group, *names, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", **more)
 
 
-def some_of(group: str, kind: Any, *names: str, show_default: bool | str = True) -> Option:
+def some_of(group: str, choice: Any, *names: str, **more: Any) -> Option:
     """Return an option that takes several names of a choice, with commas."""
-    help, complete = f"Some of {', '.join(choices.names(kind))}.", completion.several(kind)
-    return option(group, *names, metavar="NAMES", help=help, show_default=show_default, complete=complete)
+    help, complete = f"Some of {', '.join(choices.names(choice))}.", completion.several(choice)
+    return option(group, *names, metavar="NAMES", help=help, complete=complete, **more)
 
 
 def layer(help: str, show_default: bool | str = True, **more: Any) -> Option:
@@ -113,6 +115,10 @@ def vectors(help: str) -> Option:
 
 
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
+Texts = Annotated[
+    str | Sequence[str] | None,
+    argument("TEXT", "The sentence. Without it: a sample.", use="record", kind=str | None),
+]
 PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.", use="record")]
 Pair = Annotated[
     str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")

@@ -29,7 +29,7 @@ def scaled(text, place, factor):
 @pytest.mark.parametrize("family", EACH)
 def test_gradient_x_input_is_the_slope_along_the_token(tmp_path, family):
     model = load_model(str(make_checkpoint(tmp_path, family, head="ForSequenceClassification")), "cpu", "float64")
-    question = make_question(model, TEXT, Asking(kind="logit", target="LABEL_1"))
+    question = make_question(model, TEXT, Asking(ask="logit", target="LABEL_1"))
     [text], found = question.texts, slopes(question).inputs
     for place in range(len(text.tokens)):
         more, less = (float(question([scaled(text, place, 1 + side * STEP)[None]])[0]) for side in (1, -1))
@@ -48,7 +48,7 @@ def test_the_slopes_of_a_distance_are_how_far_vectors_begin_to_move(tiny):
 def test_relevance_is_made_of_weights_and_their_slopes(tiny):
     """The gradient by each weight of the last layer, found by a small change of that weight alone."""
     model = load_model(str(tiny("bert", head="ForSequenceClassification")), device="cpu", dtype="float64")
-    question = make_question(model, "the cat", Asking(kind="logit", target="LABEL_1"))
+    question = make_question(model, "the cat", Asking(ask="logit", target="LABEL_1"))
     count, layers, heads = len(question.texts[0].tokens), 4, 4
     every, kept = [], {}
     for layer in range(layers):

@@ -85,11 +85,11 @@ def question_named(theirs: ByHand, question: str, ids: list[int], goal: list[int
     )
     return {
         "next": ({}, partial(probability, -1, None)),
-        "logit": ({"target": name, "kind": "logit"}, partial(logit, -1, number)),
+        "logit": ({"target": name, "ask": "logit"}, partial(logit, -1, number)),
         "at": ({"at": "2"}, partial(probability, 2, None)),
         "target at": ({"at": "2", "target": name}, partial(probability, 2, number)),
-        "distance": ({"kind": "distance"}, distance),
-        "divergence": ({"kind": "divergence"}, partial(divergence, -1)),
+        "distance": ({"ask": "distance"}, distance),
+        "divergence": ({"ask": "divergence"}, partial(divergence, -1)),
         "divergence at": ({"at": "2"}, partial(divergence, 2)),
         "written": ({"target": ANSWER}, partial(log_probability, goal)),
         "written at": ({"target": ANSWER, "at": "2"}, partial(probability, 2, goal[2] if goal else 0)),
@@ -200,7 +200,9 @@ def ablated(one: Sides, way: str, heads, references, size: int) -> float:
 def check_ablation(one: Sides) -> None:
     """Two heads of two layers in another order than the model's: each, those of a layer, and all."""
     layers, heads = [1, 0], [1, 0]
-    found = ablate(one.model, TEXT, "zero,mean,resample", layers, heads, reference=REFERENCE, **one.asking)
+    found = ablate(
+        one.model, TEXT, way="zero,mean,resample", layer=layers, head=heads, reference=REFERENCE, **one.asking
+    )
     references = torch.cat([one.theirs.outputs(one.theirs.tokenizer(text).input_ids) for text in REFERENCE], dim=1)
     before = one.theirs.run(one.ids, one.fed)
     size = len(one.theirs.seen[0])
@@ -312,7 +314,7 @@ def test_patches_are_those_that_hooks_put(sides, name, part, question, by):
     b = like(one)
     other_ids = one.theirs.tokenizer(b).input_ids
     layers, heads = [1, 0], [1, 0]
-    found = patch(one.model, TEXT, b, by, layers, heads, **one.asking)
+    found = patch(one.model, TEXT, b, by=by, layer=layers, head=heads, **one.asking)
     aim = one.theirs.run(other_ids, one.fed)
     before = one.theirs.run(one.ids, one.fed)
     ask = one.measure(before, aim)

@@ -53,7 +53,7 @@ def test_probabilities_are_those_of_the_output(saying):
     place, cat = tokens.text.index("[MASK]"), model.tokenizer.backend.token_to_id("cat")
     question = make_question(model, "the [MASK] sat", Asking(target="cat"))
     assert question.value == pytest.approx(float(logits[place].softmax(-1)[cat]))
-    assert make_question(model, "the [MASK] sat", Asking(target="cat", kind="logit")).value == pytest.approx(
+    assert make_question(model, "the [MASK] sat", Asking(target="cat", ask="logit")).value == pytest.approx(
         float(logits[place, cat])
     )
     assert question.about == f"probability of cat at token {place} ([MASK])"
@@ -76,18 +76,18 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
     ("head", "asking", "said"),
     [
         ("ForSequenceClassification", Asking(target="LABEL_7"), "no label 'LABEL_7': there is LABEL_"),
-        ("ForSequenceClassification", Asking(kind="logit"), "of which label"),
+        ("ForSequenceClassification", Asking(ask="logit"), "of which label"),
         ("ForSequenceClassification", Asking(target="LABEL_0", at="cat"), "--at names a token"),
         ("ForTokenClassification", Asking(target="LABEL_0"), "say at which one"),
         ("ForQuestionAnswering", Asking(target="cat"), "has no label"),
         ("ForSequenceClassification", Asking(similar_to="a dog"), "has no output 'embedding'"),
         ("ForMaskedLM", Asking(target="cat"), "what it predicts is the word at"),
-        (None, Asking(kind="cosine"), "a cosine is of two texts"),
+        (None, Asking(ask="cosine"), "a cosine is of two texts"),
         (None, Asking(target="cat"), "predicts nothing of this text"),
-        (None, Asking(kind="divergence"), "its files have no head for that"),
-        (None, Asking(kind="distance", target="x"), "--target has no part in the distance"),
-        (None, Asking(kind="beauty"), "no question 'beauty'"),
-        (None, Asking(output="classes"), "has no output 'classes'"),
+        (None, Asking(ask="divergence"), "its files have no head for that"),
+        (None, Asking(ask="distance", target="x"), "--target has no part in the distance"),
+        (None, Asking(ask="beauty"), "no question 'beauty'"),
+        (None, Asking(task="classes"), "has no output 'classes'"),
     ],
 )
 def test_what_can_not_be_asked(saying, minilm, head, asking, said):
@@ -139,10 +139,10 @@ def test_a_word_at_the_mask_of_roberta_is_the_one_after_a_space(tmp_path):
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")
 CALLS = {
-    "ablate": (lambda model, progress: ablate(model, [A, B], ("zero", "resample"), progress=progress), 252, "changes"),
+    "ablate": (lambda model, progress: ablate(model, [A, B], way="zero,resample", progress=progress), 252, "changes"),
     "similar": (lambda model, progress: similar(model, A, B, progress=progress), 21, "changes"),
     "cut": (lambda model, progress: cut(model, A, mask="causal", progress=progress), 15, "edges"),
-    "patch": (lambda model, progress: patch(model, A, B, "layer", "0,1", progress=progress), 18, "patches"),
+    "patch": (lambda model, progress: patch(model, A, B, by="layer", layer="0,1", progress=progress), 18, "patches"),
     "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),
 }
 

@@ -22,7 +22,7 @@ def opened(folder, name, dtype="float64"):
 
 
 @pytest.mark.parametrize("name", slow_except(["gpt2", "llama"], ["gpt2"]))
-@pytest.mark.parametrize("asking", [{}, {"at": "-2", "kind": "log-probability"}], ids=str)
+@pytest.mark.parametrize("asking", [{}, {"at": "-2", "ask": "log-probability"}], ids=str)
 def test_gradients_and_erased_tokens_are_those_by_hand(tmp_path, name, asking):
     """Gradient x input by autograd on `inputs_embeds`; a deleted token by running the shorter text."""
     model = opened(tmp_path, name)

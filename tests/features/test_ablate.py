@@ -40,8 +40,8 @@ def speaker(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["divergence", "logit", "probability", "distance"])
 def test_a_head_that_does_nothing_has_no_effect_and_the_one_that_speaks_has_all(speaker, kind):
-    asking = Asking(kind=kind, target="LABEL_1" if kind in ("logit", "probability") else None)
-    found = ablate(speaker, TEXT, "zero,mean,resample", asking=asking, reference=REFERENCE)
+    target = "LABEL_1" if kind in ("logit", "probability") else None
+    found = ablate(speaker, TEXT, way="zero,mean,resample", ask=kind, target=target, reference=REFERENCE)
     effects = found.effects[0]
     for way, name in enumerate(found.ways):
         assert abs(effects[way, 2, 1]) > 1e-4, name
@@ -59,7 +59,7 @@ def test_a_head_that_does_nothing_has_no_effect_and_the_one_that_speaks_has_all(
 def test_importance_is_the_slope_that_finite_differences_find(tmp_path, family):
     folder = make_checkpoint(tmp_path, family, head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu", dtype="float64")
-    question = make_question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
+    question = make_question(model, TEXT, Asking(target="LABEL_0", ask="logit"))
     slopes, step = gate_gradients(question), 1e-5
     [text] = question.texts
     for head in [(0, 0), (1, 3), (2, 2), (3, 1)]:
@@ -92,8 +92,8 @@ def test_several_texts_have_means_intervals_and_curves(tiny):
     """An order is made by every second text, and measured on the others."""
     model = load_model(str(tiny("bert")), device="cpu")
     texts = ["the cat sat on it", "it is too big", "un believ able", "the big cat"]
-    found = ablate(model, texts, layers="1,2")
-    alone = [ablate(model, text, layers="1,2").effects[0] for text in texts]
+    found = ablate(model, texts, layer="1,2")
+    alone = [ablate(model, text, layer="1,2").effects[0] for text in texts]
     np.testing.assert_allclose(found.effects, alone, atol=1e-6)
     low, high = found.interval()
     assert (low <= found.mean).all() and (found.mean <= high).all() and (low < high).all()
@@ -115,9 +115,9 @@ def test_more_lines_than_it_takes_are_refused(refused, tmp_path, monkeypatch):
 
 
 def test_two_texts_have_no_interval(minilm):
-    found = ablate(minilm, ["The cat sat.", "It rained."], layers="5", heads="0")
+    found = ablate(minilm, ["The cat sat.", "It rained."], layer="5", head="0")
     assert found.interval() is None and "interval" not in found.document()["effects"][0]
-    three = ablate(minilm, ["The cat sat.", "It rained.", "Why?"], layers="5", heads="0")
+    three = ablate(minilm, ["The cat sat.", "It rained.", "Why?"], layer="5", head="0")
     assert three.interval()[0][0, 0, 0] == 0 < three.interval()[1][0, 0, 0]  # a distance is not below 0
     assert three.document()["effects"][0]["interval"] == [float(end[0, 0, 0]) for end in three.interval()]
 

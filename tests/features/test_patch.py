@@ -46,7 +46,7 @@ def test_patches_are_those_that_hooks_put(both, by):
     model, reference = both
     a, b = texts(model)
     ours, theirs = model.tokenizer.encode(a), model.tokenizer.encode(b)
-    found = patch(model, a, b, by, layers="3,1", heads="2,0")
+    found = patch(model, a, b, by=by, layer="3,1", head="2,0")
     size, mask = model.config.head_dim, model.mask_of(None, None)
     with outputs_seen(reference.network, model) as own:
         before = reference.run(ours, mask)[1][-1]
@@ -79,7 +79,7 @@ def test_patches_are_those_that_hooks_put(both, by):
 def test_a_cosine_goes_from_that_of_a_to_that_of_b_and_the_other_text_stays(minilm):
     """The output of B is that of B by itself; a patch is of the first text alone."""
     a, b, asking = "The cat sat on the mat.", "The dog sat on the mat.", Asking(similar_to="A dog is resting.")
-    found = patch(minilm, a, b, asking=asking, layers="5", heads="11")
+    found = patch(minilm, a, b, similar_to=asking.similar_to, layer="5", head="11")
     assert found.answer.value == pytest.approx(make_question(minilm, a, asking).value)
     assert found.other == pytest.approx(make_question(minilm, b, asking).value)
     reference = load_reference(minilm.place.path, minilm.device, minilm.dtype)
@@ -98,16 +98,16 @@ def test_a_prediction_is_measured_from_that_of_b_where_a_has_its_mask(tiny):
     """Whatever B has there; the probability of a word there is asked of both."""
     model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu", dtype="float64")
     a, b = "the [MASK] sat", "it on cat"
-    found = patch(model, a, b, by="layer", layers="3")
+    found = patch(model, a, b, by="layer", layer="3")
     one, other = (
         model.outputs()["words"](
-            list(make_question(model, text, Asking(kind="distance")).texts[0].last), [tokens], [[2]]
+            list(make_question(model, text, Asking(ask="distance")).texts[0].last), [tokens], [[2]]
         )[0]
         for text, tokens in ((a, found.tokens), (b, found.other_tokens))
     )
     aim, start = (logits.log_softmax(-1) for logits in (other, one))
     assert found.answer.value == pytest.approx(float((aim.exp() * (aim - start)).sum())) and found.other == 0
-    found = patch(model, a, b, layers="3", asking=Asking(target="cat"))
+    found = patch(model, a, b, layer="3", target="cat")
     place = model.tokenizer.encode("cat").ids[1]
     assert found.other == pytest.approx(float(aim.exp()[0, place]))
     assert found.answer.value == pytest.approx(float(start.exp()[0, place]))

@@ -78,7 +78,7 @@ def test_no_more_is_said_than_the_figures_do(found):
 @pytest.mark.slow
 def test_a_random_ranking_beats_random_ones_no_more_often_than_its_level(reader, found):
     draws, controls = 80, 120
-    question = make_question(reader, TEXT, Asking(target="LABEL_1", kind="probability"))
+    question = make_question(reader, TEXT, Asking(target="LABEL_1", ask="probability"))
     rankings = [order(one) for one in draw_rankings(len(found.erasable), draws * (1 + controls), seed=1)]
     scores = {way: aopc(Erasing(question, way), rankings) for way in ("mask", "deletion")}
     verdicts = 0

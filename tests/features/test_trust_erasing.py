@@ -22,9 +22,9 @@ from attncli.features.trust.erasing import (
 
 TEXT = "the cat sat on it, the big cat"
 QUESTIONS = {
-    "ForSequenceClassification": [Asking(kind="logit", target="LABEL_1"), Asking(), Asking(kind="distance")],
-    "ForTokenClassification": [Asking(), Asking(kind="probability", target="LABEL_0", at="sat")],
-    "ForMaskedLM": [Asking(), Asking(at="sat", kind="logit", target="big")],
+    "ForSequenceClassification": [Asking(ask="logit", target="LABEL_1"), Asking(), Asking(ask="distance")],
+    "ForTokenClassification": [Asking(), Asking(ask="probability", target="LABEL_0", at="sat")],
+    "ForMaskedLM": [Asking(), Asking(at="sat", ask="logit", target="big")],
     "ForQuestionAnswering": [Asking()],
 }
 
@@ -34,7 +34,7 @@ def test_the_number_is_that_of_a_text_without_the_tokens(tiny, way):
     folder = tiny("bert", head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    question = make_question(model, TEXT, Asking(kind="logit", target="LABEL_1"))
+    question = make_question(model, TEXT, Asking(ask="logit", target="LABEL_1"))
     ids = question.texts[0].tokens.ids
     sets = [frozenset(some) for some in ([2], [1, 3, 8], range(1, len(ids) - 2))]
     mask = model.tokenizer.backend.token_to_id("[MASK]")
@@ -52,7 +52,7 @@ def test_a_word_is_erased_with_all_of_its_tokens(tiny):
     """ "unable" is two tokens; without it the text is the one that is left. As many others: 20 pairs, or each token."""
     folder = tiny("bert", head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu")
-    asking = Asking(kind="logit", target="LABEL_1")
+    asking = Asking(ask="logit", target="LABEL_1")
     question = make_question(model, "the unable cat sat", asking)
     erasing = Erasing(question, DELETED)
     groups = words(question.texts[0].tokens, erasing.erasable)
@@ -85,9 +85,9 @@ def test_nothing_erased_changes_nothing_and_something_does(tiny, head):
 
 def test_special_tokens_and_the_one_that_is_asked_at_stay(tiny):
     model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu")
-    question = make_question(model, "the [MASK] sat", Asking(kind="logit", target="cat"))
+    question = make_question(model, "the [MASK] sat", Asking(ask="logit", target="cat"))
     assert Erasing(question, DELETED).erasable == [1, 3]
-    question = make_question(model, "the cat", Asking(kind="distance", pair="it"))
+    question = make_question(model, "the cat", Asking(ask="distance", pair="it"))
     assert Erasing(question, DELETED).erasable == [1, 2, 4]
 
 

@@ -17,7 +17,7 @@ TEXT = "the cat sat on it, the big cat"
 def test_vectors_and_a_constant_add_up_to_the_block(tmp_path, family):
     """Σ_j T_i(x_j) + L b_O / σ_i + β is what comes out of the attention block and its norm (equation 8)."""
     model = load_model(str(make_checkpoint(tmp_path, family)), device="cpu", dtype="float64")
-    [text] = make_question(model, TEXT, Asking(kind="distance")).texts
+    [text] = make_question(model, TEXT, Asking(ask="distance")).texts
     keep = Mixing()
     with torch.inference_mode():
         list(model.walk(model.rows([text.tokens], text.mask), [keep]))
@@ -57,7 +57,7 @@ def test_shares_by_hand():
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_rows_are_shares_of_what_a_token_can_see(tiny, mask):
     model = load_model(str(tiny("bert")), device="cpu", dtype="float64")
-    [text] = make_question(model, TEXT, Asking(kind="distance", mask=mask)).texts
+    [text] = make_question(model, TEXT, Asking(ask="distance", mask=mask)).texts
     found = alti(text)
     np.testing.assert_allclose(found.sum(axis=-1), 1)
     assert (found >= 0).all()
@@ -70,5 +70,5 @@ def test_a_head_that_gives_nothing_leaves_every_token_to_itself(tiny):
     model.need(4)
     for number in range(4):
         model.network.layer(number).attention.output.weight.zero_()
-    [text] = make_question(model, TEXT, Asking(kind="distance")).texts
+    [text] = make_question(model, TEXT, Asking(ask="distance")).texts
     np.testing.assert_allclose(alti(text), np.broadcast_to(np.eye(len(text.tokens)), (4, *[len(text.tokens)] * 2)))

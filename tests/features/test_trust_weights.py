@@ -45,7 +45,7 @@ def move(before, after) -> list[int]:
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model, mask):
     watch = Watch(Permuted(3))
-    [text] = make_question(model, TEXT, Asking(kind="distance", mask=mask)).texts
+    [text] = make_question(model, TEXT, Asking(ask="distance", mask=mask)).texts
     Unchanged.of(model, text.tokens, mask, [watch])
     count, moved = len(text.tokens), 0
     for before, after in watch.seen:
@@ -60,13 +60,13 @@ def test_a_permuted_row_has_the_same_weights_on_keys_that_it_may_attend_to(model
 
 
 def test_a_seed_is_a_permutation(model):
-    [text] = make_question(model, TEXT, Asking(kind="distance")).texts
+    [text] = make_question(model, TEXT, Asking(ask="distance")).texts
     ends = [Unchanged.of(model, text.tokens, taps=[Watch(Permuted(seed))]).last for seed in (1, 1, 2)]
     assert torch.equal(ends[0], ends[1]) and not torch.allclose(ends[0], ends[2])
 
 
 def test_effects_are_those_of_a_network_that_has_these_weights(model):
-    question = make_question(model, TEXT, Asking(target="LABEL_0", kind="logit"))
+    question = make_question(model, TEXT, Asking(target="LABEL_0", ask="logit"))
     permuted, flat = shuffled(question, 3, seed=7)
     [text] = question.texts
     for draw in range(3):

@@ -48,8 +48,8 @@ def test_what_counts_every_layer_says_so(model):
 
 
 def test_silencing_a_head_is_zeroing_its_columns(model):
-    question = {"target": model.outputs()["next"].labels[70], "kind": "logit"}
-    found = attncli.ablate(model, TEXT, layers=3, heads=2, **question)
+    question = {"target": model.outputs()["next"].labels[70], "ask": "logit"}
+    found = attncli.ablate(model, TEXT, layer=3, head=2, **question)
     weight = model.network.model.layers[3].self_attn.out_proj.weight
     kept = weight.clone()
     try:

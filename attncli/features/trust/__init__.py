@@ -400,7 +400,7 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
     from attncli.effects.question import Divergence, LabelQuestion
     from attncli.models.output import SIGMOID
 
-    if asking.kind is not None or not isinstance(question, Divergence) or question.output.kind == "span":
+    if asking.ask is not None or not isinstance(question, Divergence) or question.output.kind == "span":
         return question
     if question.places is not None and len(question.places) != 1:
         return question
