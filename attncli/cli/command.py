@@ -81,8 +81,7 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
     if isinstance(feature, Measure):
         try:
-            arguments = {name: value for name, value in values.items() if name in options and value is not None}
-            result = feature.function(**arguments, progress=output.progress())
+            result = feature.function(**given, progress=output.progress())
         except NoEffectError as error:
             refuse_option(options[error.name].option, error.why)
         deliver(result.report(), feature, paths, printed, json, context)

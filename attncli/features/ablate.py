@@ -62,7 +62,7 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 @measure(options.AskedOptions, saved_as="effects")
 def ablate(
-    model: options.Model = "minilm",
+    model: options.Model = None,
     text: options.Texts = None,
     *,
     file: options.File = None,

@@ -60,7 +60,7 @@ NAMED = 3  # edges in a title
 
 @measure(options.AskedOptions, saved_as="effects")
 def cut(
-    model: options.Model = "minilm",
+    model: options.Model = None,
     text: options.Text = None,
     *,
     file: options.File = None,

@@ -5,10 +5,10 @@ weight (`attncli.analysis.edges`), because a head that always looks at the token
 orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
 from attncli.analysis.patterns import row_shares
@@ -17,32 +17,47 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, counted, silent
+from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.feature import as_function
-from attncli.features.inputs import SAVED, RecordFeature, SavedRecords, chosen_layers, notify_about, notify_sinks
+from attncli.features.inputs import SavedRecords, notify_about, notify_sinks, record_source
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.display import model_shown
 from attncli.record.grouping import merge_words
+from attncli.record.parts import ModelDocument, PlaceDocument
 from attncli.record.selection import Heads, Request, Selection, select_pieces, select_token
-from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
+from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
 
 if TYPE_CHECKING:
+    from attncli.base.typed import Unpack
     from attncli.corpus.statistics import Statistics
 
 FIGURES = choices.names(choices.Figure)
+LISTED = 10  # heads in the terminal
 
 
-@dataclass(eq=False)
-class _Ends:
-    """The ends of the edge, which stand before the text."""
-
-    query: Annotated[str | None, argument("QUERY", "The token or word that looks; * is any.")] = None
-    key: Annotated[str | None, argument("KEY", "The token or word that is looked at; * is any.")] = None
-
-
-@dataclass(eq=False)
-class Find(RecordFeature, _Ends):
+@measure(options.RecordOptions, saves=DOCUMENTS, saved_as="the list of heads")
+def find(
+    model: options.ModelOrSaved = None,
+    query: Annotated[str | None, argument("QUERY", "The token or word that looks; * is any.")] = None,
+    key: Annotated[str | None, argument("KEY", "The token or word that is looked at; * is any.")] = None,
+    text: options.Text = None,
+    *,
+    by: Annotated[
+        choices.By,
+        option(
+            SELECTION,
+            "--by",
+            metavar="NAME",
+            help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
+        ),
+    ] = "weight",
+    top: Annotated[int, options.top("List the first N heads.")] = LISTED,
+    mask: options.MaskOption = None,
+    progress: Progress = silent,
+    **given: "Unpack[options.RecordOptions]",
+) -> "FoundHeads":
     """Find the heads that look from one token to another.
 
     Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
@@ -55,55 +70,32 @@ class Find(RecordFeature, _Ends):
       attncli find --by content "Anna gave me her book, which I liked."
       attncli find --by previous -f sample_inputs/negation.txt
     """
+    if key is None and text is None:  # a single argument is the text
+        query, text = None, query
+    if by in FIGURES:
+        no_effect(f"with --by {by}, which ranks whole heads", key=key)
+    elif by == "weight" and key is None:
+        raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+    source = record_source(model, text, mask, **given)
+    if by not in FIGURES:
+        records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+        document = find_edges(records, source.usual, query or ANY, key or ANY, by == "content")
+        return FoundHeads(document, text, top)
+    if isinstance(source, SavedRecords):
+        from attncli.corpus.statistics import record_statistics
 
-    group = "Look"
-    saves = DOCUMENTS
-    saved_as = "the list of heads"
+        statistics = record_statistics(source.loaded)
+    else:
+        from attncli.corpus.reducer import corpus_statistics
 
-    by: Annotated[
-        choices.By,
-        option(
-            SELECTION,
-            "--by",
-            metavar="NAME",
-            help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
-        ),
-    ] = "weight"
-    top: Annotated[int, options.top("List the first N heads.")] = 10
-    mask: options.MaskOption = None
-
-    def __post_init__(self) -> None:
-        if self.key is None and self.text is None:  # a single argument is the text
-            self.text, self.query = self.query, None
-
-    def report(self, progress: Progress = silent) -> Report:
-        if self.by in FIGURES:
-            self.refuse(f"with --by {self.by}, which is a figure of a head and of no two tokens", "key")
-        elif self.by == "weight" and self.key is None:
-            raise RequestError(
-                'find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure'
-            )
-        if self.saved is not None and self.text is not None:
-            self.refuse(SAVED, "text", "query")
-        source = self.source(self.mask)
-        if self.by in FIGURES:
-            if isinstance(source, SavedRecords):
-                from attncli.corpus.statistics import record_statistics
-
-                statistics = record_statistics(source.loaded)
-            else:
-                from attncli.corpus.reducer import corpus_statistics
-
-                why = f"with --by {self.by}, which is counted over texts as stats has it"
-                self.refuse(why, "pair", "pad_to", "which", "target")
-                notify_sinks(source.engine, None, self.measure)
-                texts = (one.text for one in source.inputs)
-                statistics = corpus_statistics(source.engine, texts, self.mask, measure=self.measure)
-            document = _by_figure(statistics, self.by, chosen_layers(self, "all"), self.head or "all")
-        else:
-            records = counted(map(notify_about, source.records()), len(source), "texts", progress)
-            document = find_edges(records, source.usual, self.query or ANY, self.key or ANY, self.by == "content")
-        return _report(document, self.text, self.top)
+        why = f"with --by {by}, which is counted over texts as stats has it"
+        no_effect(why, **{name: given.get(name) for name in ("pair", "pad_to", "which", "target")})
+        measured = source.request.measure
+        notify_sinks(source.engine, None, measured)
+        statistics = corpus_statistics(source.engine, (one.text for one in source.inputs), mask, measure=measured)
+    layer, head = given.get("layer"), given.get("head")
+    document = _by_figure(statistics, by, "all" if layer is None else layer, "all" if head is None else head)
+    return FoundHeads(document, text, top)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -115,7 +107,7 @@ def find_edges(
     query: str = ANY,
     key: str = ANY,
     content: bool = False,
-) -> dict[str, Any]:
+) -> "FindDocument":
     """Rank the heads of a model by their weights from one token to another, over texts, as a document.
 
     query, key: names as `select_token` has them, or ANY. content: only edges between two different words count.
@@ -145,7 +137,7 @@ def find_edges(
         raise RequestError("there is no text to look in")
     if not any(found):
         raise RequestError(_why_nowhere(last, query, key, count))
-    return {
+    document: FindDocument = {
         "model": last.model.document(),
         "from": query,
         "to": key,
@@ -154,23 +146,31 @@ def find_edges(
         "measure": last.measure,
         "texts": len(found),
         "of": count,
-        **({"tokens": last.tokens.text} if count == 1 else {}),
         "heads": [_head_entry(rank, last if count == 1 else None) for rank in ranking(found, content)],
     }
+    if count == 1:
+        document["tokens"] = last.tokens.text
+    return document
 
 
 def _has_both(record: AttentionRecord, query: str, key: str) -> bool:
     return bool(places(query, record.tokens) and places(key, record.keys))
 
 
-def _head_entry(rank: Rank, record: AttentionRecord | None) -> dict[str, Any]:
+def _head_entry(rank: Rank, record: AttentionRecord | None) -> "_HeadEntry":
     """Return a head's entry in a document; for one text, with the tokens of its edge."""
-    entry: dict[str, Any] = {name: getattr(rank, name) for name in ("layer", "head", "weight", "usual")}
-    entry |= {"texts": len(rank.edges), "sinks": rank.sinks}
+    entry: _HeadEntry = {
+        "layer": rank.layer,
+        "head": rank.head,
+        "weight": rank.weight,
+        "usual": rank.usual,
+        "texts": len(rank.edges),
+        "sinks": rank.sinks,
+    }
     if record is not None:
         [edge] = rank.edges
         for name, place, tokens in (("query", edge.query, record.tokens), ("key", edge.key, record.keys)):
-            entry[name] = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+            entry[name] = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}  # type: ignore[literal-required]
     return entry
 
 
@@ -184,7 +184,7 @@ def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> s
     return f"the mask {record.mask_name} does not allow {quoted(query)} to look at {quoted(key)} in this text"
 
 
-def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Heads) -> dict[str, Any]:
+def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Heads) -> "FindDocument":
     """Order the heads by a figure of statistics, the largest first, as a document.
 
     Raises RequestError for layers or heads that the model does not have.
@@ -212,7 +212,7 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: He
     }
 
 
-# --- the report -----------------------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------------
 
 USUAL = (
     "usual: between words, the larger of the head's mean at that distance and the mean that the other words give that "
@@ -224,33 +224,90 @@ SINKS_ARE = (
 )
 
 
-def _report(document: dict[str, Any], text: str | None, top: int) -> Report:
-    """Report the first `top` heads as a table."""
-    heads = document["heads"][:top]
-    if "from" not in document:
-        columns = [Column("head"), Column(document["by"]), Column("spread"), Column("label", "name")]
-        rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
-        parts: list[Part] = [Table(columns, rows)]
-    else:
-        table = _edges_table(heads)
-        sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
-        parts = [table, TextLine(USUAL), *sinks]
-    ends = [f'"{document["from"]}" to "{document["to"]}"'] if "from" in document else []
-    measure = [] if document["measure"] == "weight" else [document["measure"]]
-    texts = [] if document["of"] == 1 else [f"{document['texts']} of {document['of']} texts"]
-    tokens = [f"{len(document['tokens'])} tokens"] if "tokens" in document else []
-    count = f"{len(heads)} of {len(document['heads'])} heads"
-    by, mask = f"by {document['by']}", f"mask {document['mask']}"
-    return Report(
-        [model_shown(document["model"]), *ends, by, *measure, mask, *texts, *tokens, count],
-        parts,
-        lambda: document,
-        itemgetter("heads"),
-        next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": text}),
-    )
+class _HeadEntry(TypedDict):
+    """All heads, best first."""
+
+    layer: Annotated[int, "layer number in the model"]
+    head: Annotated[int, "head number in its layer"]
+    weight: NotRequired[
+        Annotated[float, "from QUERY to KEY: the largest per text, mean over texts", "share of the weight"]
+    ]
+    usual: NotRequired[Annotated[float, "the usual weight there", "share of the weight"]]
+    texts: NotRequired[Annotated[int, "number of texts in which the mask allows the edge"]]
+    sinks: NotRequired[
+        Annotated[
+            int,
+            "number of texts in which KEY is a sink: a special token, the first token of a causal model, or a key with "
+            "a mean weight of at least 0.3 from the other tokens",
+        ]
+    ]
+    query: NotRequired[Annotated[PlaceDocument, "the query's place, if there is one text"]]
+    key: NotRequired[Annotated[PlaceDocument, "the key's place, likewise"]]
+    value: NotRequired[Annotated[float, "the statistic", "as in `stats`"]]
+    spread: NotRequired[Annotated[float, "its spread between texts", "as in `stats`"]]
+    label: NotRequired[Annotated[str, "as in `stats`, for a statistic"]]
 
 
-def _edges_table(heads: Sequence[Mapping[str, Any]]) -> Table:
+FindDocument = TypedDict(
+    "FindDocument",
+    {
+        "model": ModelDocument,
+        "from": NotRequired[Annotated[str, "QUERY; missing for a statistic"]],
+        "to": NotRequired[Annotated[str, "KEY; missing for a statistic"]],
+        "by": Annotated[str, "weight, content, or a statistic of `stats`"],
+        "mask": Annotated[str, choices.one_of(choices.MaskName)],
+        "measure": Annotated[str, "weight, or share of norm"],
+        "texts": Annotated[int, "number of texts with both tokens; for a statistic all texts"],
+        "of": Annotated[int, "number of texts in all"],
+        "tokens": NotRequired[Annotated[list[str], "if there is one text", "`[query]`"]],
+        "heads": list[_HeadEntry],
+    },
+)
+FindDocument.__doc__ = "`.csv`: a row per entry of `heads`."
+
+
+@dataclass(frozen=True, repr=False)
+class FoundHeads(Result):
+    """Heads in the order of their weight from one token to another, or of a figure.
+
+    found: all of them. text: the text, if it was given. listed: the number of heads that the terminal lists.
+    """
+
+    found: FindDocument
+    text: str | None = None
+    listed: int = LISTED
+
+    def document(self) -> FindDocument:
+        """Return what --json prints."""
+        return self.found
+
+    def report(self) -> Report:
+        """Show the first heads as a table."""
+        found, heads = self.found, self.found["heads"][: self.listed]
+        if "from" not in found:
+            columns = [Column("head"), Column(found["by"]), Column("spread"), Column("label", "name")]
+            rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
+            parts: list[Part] = [Table(columns, rows)]
+            ends = []
+        else:
+            sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
+            parts = [_edges_table(heads), TextLine(USUAL), *sinks]
+            ends = [f'"{found["from"]}" to "{found["to"]}"']
+        measured = [] if found["measure"] == "weight" else [found["measure"]]
+        texts = [] if found["of"] == 1 else [f"{found['texts']} of {found['of']} texts"]
+        tokens = [f"{len(found['tokens'])} tokens"] if "tokens" in found else []
+        count = f"{len(heads)} of {len(found['heads'])} heads"
+        title = [model_shown(found["model"]), *ends, f"by {found['by']}", *measured, f"mask {found['mask']}"]
+        return Report(
+            [*title, *texts, *tokens, count],
+            parts,
+            self.document,
+            itemgetter("heads"),
+            next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}),
+        )
+
+
+def _edges_table(heads: Sequence[_HeadEntry]) -> Table:
     """Return the heads of one text with the tokens of their edges; of several, in how many a sink gets the weight."""
     columns = [Column("head"), Column("weight"), Column("usual")]
     alone = "query" in heads[0]
@@ -259,7 +316,7 @@ def _edges_table(heads: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for one in heads:
         if alone:
-            ends = (f"{one[side]['index']} {visible(one[side]['shown'])}" for side in ("query", "key"))
+            ends = (f"{place['index']} {visible(place['shown'])}" for place in (one["query"], one["key"]))
             more = [*ends, "a sink" if one["sinks"] else ""]
         else:
             more = [str(one["texts"]), str(one["sinks"] or "")]
@@ -267,37 +324,5 @@ def _edges_table(heads: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns, rows)
 
 
-def _name(head: Mapping[str, Any]) -> str:
+def _name(head: _HeadEntry) -> str:
     return f"{head['layer']}.{head['head']}"
-
-
-find = as_function(Find)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### find
-
-model | model
-from | str? | | QUERY; missing for a statistic
-to | str? | | KEY; missing for a statistic
-by | str | | weight, content, or a statistic of `stats`
-mask | MaskName
-measure | str | | weight, or share of norm
-texts | int | | number of texts with both tokens; for a statistic all texts
-of | int | | number of texts in all
-tokens | [str]? | `[query]` | if there is one text
-heads | [head] | | all heads, best first
-heads.weight | float? | share of the weight | from QUERY to KEY: the largest per text, mean over texts
-heads.usual | float? | share of the weight | the usual weight there
-heads.texts | int? | | number of texts in which the mask allows the edge
-heads.sinks | int? | | number of texts in which KEY is a sink: a special token, the first token of a causal model,
-    or a key with a mean weight of at least 0.3 from the other tokens
-heads.query | place? | | the query's place, if there is one text
-heads.key | place? | | the key's place, likewise
-heads.value | float? | as in `stats` | the statistic
-heads.spread | float? | as in `stats` | its spread between texts
-heads.label | str? | | as in `stats`, for a statistic
-
-`.csv`: a row per entry of `heads`.
-"""

@@ -9,7 +9,7 @@ import stat
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,9 +22,9 @@ from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
-from attncli.features.options import ModelOrName
+from attncli.features.options import ModelOrName, ModelOrRecord
 from attncli.models.opening import Opening
-from attncli.record.selection import TOKENS, Grouping, Input, Request, name_layers
+from attncli.record.selection import TOKENS, Grouping, Heads, Input, Request, Selection, name_layers
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -201,6 +201,11 @@ def open_tapped(opening: Opening, which: str | None = None, answers: bool = Fals
     return engine.of_part(which) if answers else engine.awake().of_part(which)
 
 
+def default_model() -> str:
+    """Return the name of the model that is used where none is named."""
+    return os.environ.get("ATTNCLI_MODEL") or "minilm"
+
+
 # --- sources of records ---------------------------------------------------------------------------------
 
 
@@ -230,10 +235,10 @@ class RecordSource(ABC):
 
 @dataclass(frozen=True)
 class Texts(RecordSource):
-    """Texts, the model to open, and the request to it."""
+    """Texts, the model to open, or that is open, and the request to it."""
 
     inputs: Sequence[Input]
-    opening: Opening
+    opening: "Opening | Engine"
     request: Request
 
     def __post_init__(self) -> None:
@@ -248,7 +253,7 @@ class Texts(RecordSource):
     @cached_property
     def engine(self) -> "Engine":
         """The open model. Raises RequestError as `load_model` does."""
-        return self.opening.open_for_answers()
+        return self.opening.open_for_answers() if isinstance(self.opening, Opening) else self.opening
 
     def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
         return self.engine.answer(self.inputs, self.request, together, copies)
@@ -265,11 +270,11 @@ class Texts(RecordSource):
 
 @dataclass(frozen=True)
 class SavedRecords(RecordSource):
-    """A saved record; layers and heads None are all that it holds. last: layers None are its last layer."""
+    """Records, or a file of them. layers, heads: None are all that they hold. last: layers None are the last layer."""
 
-    path: Path
-    layers: str | None
-    heads: str | None
+    saved: "Path | Sequence[AttentionRecord]"
+    layers: "Selection | None"
+    heads: "Heads | None"
     grouping: Grouping = TOKENS
     last: bool = False
 
@@ -286,11 +291,59 @@ class SavedRecords(RecordSource):
             yield grouped(record.select([max(record.layers)] if last else self.layers, self.heads), self.grouping)
 
     @cached_property
-    def loaded(self) -> "list[AttentionRecord]":
-        """The records of the file."""
+    def loaded(self) -> "Sequence[AttentionRecord]":
+        """The records."""
         from attncli.record.loading import load_records
 
-        return load_records(self.path)
+        return load_records(self.saved) if isinstance(self.saved, Path) else self.saved
+
+
+def record_source(
+    model: ModelOrRecord | None,
+    text: str | None,
+    mask: str | None = None,
+    layers: str = "all",
+    grouping: Grouping = TOKENS,
+    stdin: bool = False,
+    more: Mapping[str, Any] | None = None,
+    **given: "Unpack[options.RecordOptions]",
+) -> SavedRecords | Texts:
+    """Return the record, the saved one, or the texts and the request to the model.
+
+    layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts may
+    be piped in. more: further fields of the request.
+
+    Raises RequestError for an option that has no effect on a record or an open model, and as `read_inputs` does;
+    TypeError for what is no option.
+    """
+    from attncli.record import AttentionRecord
+
+    named: dict[str, Any] = {**given}
+    for name in named.keys() - options.RecordOptions.__annotations__.keys():
+        raise TypeError(f"no option {name!r}: there are {', '.join(options.RecordOptions.__annotations__)}")
+    layer, head, saved = (named.pop(name, None) for name in ("layer", "head", "saved"))
+    last = layers == "-1"
+    if isinstance(model, AttentionRecord):
+        no_effect("on a record", saved=saved, text=text, mask=mask, **named)
+        return SavedRecords([model], layer, head, grouping, last)
+    if saved is not None:
+        no_effect(SAVED, model=model, text=text, mask=mask, **named)
+        return SavedRecords(Path(saved), layer, head, grouping, last)
+    pair, file, whole = (named.pop(name, None) for name in ("pair", "file", "whole"))
+    how = {name: named.pop(name) for name in ("device", "dtype", "engine", "without") if name in named}
+    opening: Opening | Engine
+    if model is None or isinstance(model, str):
+        opening = Opening(model or default_model(), **how)
+    else:
+        from attncli.models.engine import check_model
+
+        check_model(model)
+        no_effect("on an open model", **how)
+        opening = model
+    if layer is None:
+        layer = "all" if name_layers(head) else layers
+    request = Request(layer, "all" if head is None else head, mask, grouping=grouping, **named, **(more or {}))
+    return Texts(read_inputs(text, pair, file, stdin, whole=bool(whole)), opening, request)
 
 
 # --- features on a model -------------------------------------------------------------------------------
@@ -406,7 +459,7 @@ class AskedRun:
     @classmethod
     def of(
         cls,
-        model: ModelOrName,
+        model: ModelOrName | None,
         text: str | Sequence[str] | None,
         file: str | None = None,
         whole: bool = False,
@@ -423,7 +476,7 @@ class AskedRun:
         for name in named.keys() - options.AskedOptions.__annotations__.keys():
             raise TypeError(f"no option {name!r}: there are {', '.join(options.AskedOptions.__annotations__)}")
         device, dtype = named.pop("device", None), named.pop("dtype", None)
-        if not isinstance(model, str):
+        if not (model is None or isinstance(model, str)):
             no_effect("on an open model", device=device, dtype=dtype)
         asking = Asking(**named)
         if text is None or isinstance(text, str):
@@ -433,7 +486,7 @@ class AskedRun:
                 raise TypeError(f"text is {describe(text)}: give a str, or a list of them")
             no_effect("with texts in a list", file=file, whole=whole)
             texts = list(each_text(text))
-        return cls(model, texts, asking, device or "auto", dtype or "float32")
+        return cls(default_model() if model is None else model, texts, asking, device or "auto", dtype or "float32")
 
     def one_text(self, which: str) -> str:
         """Return the text. Raises RequestError for several: `which` says which one is needed."""

@@ -14,10 +14,12 @@ from attncli.features import completion
 
 if TYPE_CHECKING:
     from attncli.models import engine as models
+    from attncli.record import AttentionRecord
 
     ModelOrName = models.Engine | str
+    ModelOrRecord = models.Engine | str | AttentionRecord
 else:  # the module of engines imports torch
-    ModelOrName = Any
+    ModelOrName = ModelOrRecord = Any
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
 STDIN = "-"  # as the name of a file
@@ -205,7 +207,14 @@ Segments = Annotated[
 Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
 ModelName = Annotated[str, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record")]
-Model = Annotated[ModelOrName, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record", kind=str)]
+Model = Annotated[
+    ModelOrName | None,
+    model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
+]
+ModelOrSaved = Annotated[
+    ModelOrRecord | None,
+    model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
+]
 ModelNames = Annotated[
     str, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
 ]
@@ -308,6 +317,25 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="The output head: words, classes, tokens or span."),
 ]
+
+
+class RecordOptions(TypedDict, total=False):
+    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
+
+    pair: Pair
+    file: File
+    whole: Whole
+    saved: Saved
+    layer: Layers
+    head: Heads
+    pad_to: PadTo
+    measure: Measure
+    engine: Engine
+    without: Without
+    which: Which
+    target: Target
+    device: Device
+    dtype: Dtype
 
 
 class AskedOptions(TypedDict, total=False):

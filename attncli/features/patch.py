@@ -58,7 +58,7 @@ LISTED = 10  # patches in the terminal
 
 @measure(options.AskedOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="patches")
 def patch(
-    model: options.Model = "minilm",
+    model: options.Model = None,
     first: Annotated[str | None, argument("A", "The text whose run is patched.")] = None,
     second: Annotated[str | None, argument("B", "The text whose outputs are put there.")] = None,
     *,

@@ -9,15 +9,27 @@ import pytest
 
 import attncli as package
 from attncli.features.feature import Feature, as_function
+from attncli.features.measure import Measure
 
 CODE = as_function(Feature).__code__
-FUNCTIONS = {
-    name: made for name in package.__all__ if getattr(made := getattr(package, name), "__code__", None) is CODE
-}
+ALL = {name: getattr(package, name) for name in package.__all__}
+MEASURES = {name: made for name, made in ALL.items() if isinstance(getattr(made, "measure", None), Measure)}
+FUNCTIONS = {name: made for name, made in ALL.items() if getattr(made, "__code__", None) is CODE} | MEASURES
 
 
 def test_all_features_are_there():
-    assert {"find", "flow", "mask", "explain", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
+    assert {"flow", "mask", "explain", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
+    assert {"ablate", "cut", "find", "patch"} <= MEASURES.keys()
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_first_argument_is_a_model_and_options_are_keywords(name):
+    """Shared options are in the signature too, with the types of the TypedDict that mypy checks."""
+    parameters = list(inspect.signature(MEASURES[name]).parameters.values())
+    assert parameters[0].name == "model"
+    options = MEASURES[name].measure.parameters
+    keywords = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
+    assert keywords == {name for name, one in options.items() if one.option.names} - {"model"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -44,13 +56,14 @@ def test_a_function_gives_the_document_of_the_command(attncli, name, words, opti
         request.getfixturevalue("smollm2_file")
     given = [f"--{option.replace('_', '-')}{'' if value is True else f'={value}'}" for option, value in options.items()]
     expected = json.loads(attncli(name, *words, *given, "--json").out)
-    assert json.loads(json.dumps(FUNCTIONS[name](*words, **options).document())) == expected
+    arguments = [None, *words] if name in MEASURES else words
+    assert json.loads(json.dumps(FUNCTIONS[name](*arguments, **options).document())) == expected
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: package.find("cat", "mat", "The cat sat on the mat."),
+        lambda: package.find("minilm", "cat", "mat", "The cat sat on the mat."),
         lambda: package.explain("The cat sat on the mat.", query="cat"),
         lambda: package.mask("The cat sat on the mat.", layer="3"),
     ],

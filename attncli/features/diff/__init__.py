@@ -21,7 +21,7 @@ from attncli.base.printable import printable, quoted, visible
 from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
-from attncli.features.inputs import ModelFeature, SavedRecords, Texts, chosen_layers, notify, read_inputs
+from attncli.features.inputs import ModelFeature, SavedRecords, chosen_layers, notify, read_inputs
 from attncli.features.options import MODEL, OUTPUT, argument, option
 from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Input, Request
@@ -144,23 +144,21 @@ class Diff(ModelFeature, _Sides):
         models = _two_names("models", self.models) or (self.model, self.model)
         masks = _two_names("masks", self.masks) or (self.mask, self.mask)
         measures = _two_names("measures", self.measures) or (self.measure, self.measure)
-        sides = [
-            Texts(
-                [text],
-                Opening(model, self.device, self.dtype, self.engine, without),
-                Request(
-                    chosen_layers(self, "all"), self.head or "all", mask, self.pad_to, measure,
-                    which=self.which, target=self.target,
-                ),
-            )
-            for text, model, without, mask, measure in zip(
-                texts, models, (None, self.without), masks, measures, strict=True
-            )
-        ]  # fmt: skip
-        engines = {opening: opening.open_for_answers() for opening in dict.fromkeys(side.opening for side in sides)}
-        for side in sides:
-            engines[side.opening].check(side.request)
-        one, other = (next(engines[side.opening].answer(side.inputs, side.request)) for side in sides)
+        layers, heads = chosen_layers(self, "all"), self.head or "all"
+        requests = [
+            Request(layers, heads, mask, self.pad_to, measure, which=self.which, target=self.target)
+            for mask, measure in zip(masks, measures, strict=True)
+        ]
+        openings = [
+            Opening(model, self.device, self.dtype, self.engine, without)
+            for model, without in zip(models, (None, self.without), strict=True)
+        ]
+        opened = {opening: opening.open_for_answers() for opening in dict.fromkeys(openings)}
+        engines = [opened[opening] for opening in openings]
+        for engine, request in zip(engines, requests, strict=True):
+            engine.check(request)
+        sides = zip(engines, texts, requests, strict=True)
+        one, other = (next(engine.answer([text], request)) for engine, text, request in sides)
         return one, other
 
 
