@@ -9,6 +9,7 @@ The mistakes are in mistakes.txt.
 """
 
 import argparse
+import gc
 import io
 import json
 import os
@@ -110,7 +111,9 @@ def checkpoint(family: str) -> str:
     if name not in FAMILIES:
         (Path(held.name) / name).mkdir()
         return str(make_foreign(Path(held.name) / name, name))
-    return str(make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **KINDS[kind]}))
+    made = make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **KINDS[kind]})
+    gc.collect()  # its random network, of up to 100 MB
+    return str(made)
 
 
 def differing(folder: Path, options: dict[str, str]) -> str | None:

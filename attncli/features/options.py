@@ -157,7 +157,7 @@ Layer = Annotated[str | None, layer(_LAYERS)]
 Head = Annotated[str | None, head(_HEADS)]
 Numbers = str | int | Sequence[int]
 Layers = Annotated[Numbers | None, layer(_LAYERS, kind=str | None)]
-Heads = Annotated[Numbers | None, head(_HEADS, kind=str | None)]
+Heads = Annotated[Numbers | Sequence[tuple[int, int]] | None, head(_HEADS, kind=str | None)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
 OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
 Query = Annotated[

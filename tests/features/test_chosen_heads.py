@@ -86,14 +86,14 @@ def test_rollout_is_through_the_one_chosen_head_of_each_layer(instant):
 
 
 def test_effects_of_chosen_heads_are_those_among_all(minilm):
-    every, some = (library.ablate(minilm, TEXT, heads=heads) for heads in ("all", "3.1,1.8,4.7"))
+    every, some = (library.ablate(minilm, TEXT, head=heads) for heads in ("all", "3.1,1.8,4.7"))
     for layer, head in CHOSEN:
         place = some.layers.index(layer), some.heads.index(head)
         assert some.mean[0][place] == pytest.approx(every.mean[0, layer, head], abs=1e-6)
         assert some.importance is every.importance is None  # of a distance
     assert int(np.isnan(some.mean).sum()) == 6 and set(some.ranked()) == set(CHOSEN)
-    alone = library.ablate(minilm, TEXT, heads=[(3, 1), (3, 2)])
-    pair = library.ablate(minilm, TEXT, heads=[(3, 1), (3, 2), (1, 8)])
+    alone = library.ablate(minilm, TEXT, head=[(3, 1), (3, 2)])
+    pair = library.ablate(minilm, TEXT, head=[(3, 1), (3, 2), (1, 8)])
     assert pair.of_layers[0, 0, pair.layers.index(3)] == pytest.approx(alone.together[0, 0], abs=1e-6)
     assert pair.of_layers[0, 0, pair.layers.index(1)] == pytest.approx(every.mean[0, 1, 8], abs=1e-6)
 
@@ -101,13 +101,13 @@ def test_effects_of_chosen_heads_are_those_among_all(minilm):
 @pytest.mark.parametrize("by", ["head", "layer", "token"])
 def test_patches_of_chosen_heads_are_those_among_all(minilm, by):
     other = "The dog sat on the mat."
-    found = library.patch(minilm, TEXT, other, by, heads=[(3, 1), (1, 8), (1, 9)])
+    found = library.patch(minilm, TEXT, other, by=by, head=[(3, 1), (1, 8), (1, 9)])
     if by == "head":
-        every = library.patch(minilm, TEXT, other, by)
+        every = library.patch(minilm, TEXT, other, by=by)
         for layer, head in found.choice.each:
             place = found.layers.index(layer), found.heads.index(head)
             assert found.effects[place] == pytest.approx(every.effects[layer, head], abs=1e-6)
     else:
         for layer, heads in ((3, [1]), (1, [8, 9])):
-            alone = library.patch(minilm, TEXT, other, by, layers=layer, heads=heads)
+            alone = library.patch(minilm, TEXT, other, by=by, layer=layer, head=heads)
             assert found.effects[found.layers.index(layer)] == pytest.approx(alone.effects[0], abs=1e-6)
