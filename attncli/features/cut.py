@@ -40,7 +40,7 @@ from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument, PlaceDocument
-from attncli.record.selection import Selection, name_of, number_list, select_pieces
+from attncli.record.selection import Heads, Selection, name_of, number_list, select_pieces
 from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
@@ -158,7 +158,7 @@ class Scissors:
     keep_rest: bool
 
     @classmethod
-    def of(cls, run: AskedRun, layers: Selection | None, heads: Selection | None, keep_rest: bool) -> "Scissors":
+    def of(cls, run: AskedRun, layers: Selection | None, heads: Heads | None, keep_rest: bool) -> "Scissors":
         """Open the model, and compute the maps of the text in these heads; None is all of them."""
         from attncli.effects.question import make_question
 
