@@ -117,6 +117,7 @@ def similarity_of(cells, first: Tokens, second: Tokens, **changes) -> Similarity
     model = ModelInfo("made-up", None, None, 2, 2, 4)
     effects = np.array([[0.1, -0.2], [0.0, 0.05]])
     made = Similarity(
+        texts=("a", "b"),
         model=model,
         cosine=float(cells.sum()),
         tokens=first,

@@ -138,10 +138,7 @@ WRONG = {
         lambda m: attncli.cut(A, m),
         "text is a Model: give a str, or a list of them",
     ),
-    "similar, text first": (
-        lambda m: attncli.similar(A, B, model=m),
-        r"write attncli\.similar\(model, first, second\)",
-    ),
+    "similar, model last": (lambda m: attncli.similar(A, B, m), "second is one text, not a Model"),
     "save": (
         lambda m: attncli.save_records(m.attend(A), "a.npz"),
         r"not one: write \[record\], or record\.save",

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli import Asking, Notice, ablate, similar
+from attncli import Notice, ablate, similar
 from attncli.analysis.patterns import summarise
 from attncli.features.cut import cut
 from attncli.features.probe.counting import probe_treebank
@@ -56,8 +56,8 @@ def test_heads(minilm):
     """A head whose map is as striking in one pair of texts as in the other, and matters in one of them."""
     failed, passed, active, passive = lines("heads.txt")
     assert look(minilm, active, 5, 9, "the") == ("chased", 0.85)
-    matters = ablate(minilm, failed, asking=Asking(similar_to=passed))
-    does_not = ablate(minilm, active, asking=Asking(similar_to=passive))
+    matters = ablate(minilm, failed, similar_to=passed)
+    does_not = ablate(minilm, active, similar_to=passive)
     assert matters.ranked()[0] == (5, 9) and round(float(matters.mean[0, 5, 9]), 3) == 0.112
     assert does_not.ranked().index((5, 9)) == 69 and abs(does_not.mean[0, 5, 9]) < 1e-4
 

@@ -206,6 +206,20 @@ def default_model() -> str:
     return os.environ.get("ATTNCLI_MODEL") or "minilm"
 
 
+def open_model(model: ModelOrName | None, **how: "Unpack[options.ComputeOptions]") -> "Engine":
+    """Return the model, opened if it is not open yet.
+
+    Raises RequestError as `Opening.open` does and for how to open an open model, TypeError for what is no model.
+    """
+    if model is None or isinstance(model, str):
+        return Opening(model or default_model(), **how).open()
+    from attncli.models.engine import check_model
+
+    check_model(model)
+    no_effect("on an open model", **how)
+    return model
+
+
 # --- sources of records ---------------------------------------------------------------------------------
 
 

@@ -263,12 +263,14 @@ Device = Annotated[
         "--device",
         rare=True,
         help="Where to compute: ",
+        show_default="auto",
         complete=completion.device,
         use="record",
     ),
 ]
 Dtype = Annotated[
-    choices.Dtype, choice(MODEL, choices.Dtype, "--dtype", rare=True, help="The data type: ", use="record")
+    choices.Dtype,
+    choice(MODEL, choices.Dtype, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"),
 ]
 # How a picture is printed, in every command that saves one (`attncli.cli.command`).
 PRINTED = {
@@ -317,6 +319,13 @@ Task = Annotated[
     str | None,
     option(MODEL, "--task", rare=True, metavar="NAME", help="The output head: words, classes, tokens or span."),
 ]
+
+
+class ComputeOptions(TypedDict, total=False):
+    """The options that say where and how exactly a model computes."""
+
+    device: Device
+    dtype: Dtype
 
 
 class RecordOptions(TypedDict, total=False):

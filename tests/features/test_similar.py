@@ -16,7 +16,7 @@ from sentences import NORMALIZE, dense, pooling, write_modules
 from transformers import AutoModel
 
 from attncli import RequestError, load_model
-from attncli.features.similar import Cosines, _cosines_report, _report, cosines, similar
+from attncli.features.similar import Cosines, cosines, similar
 from attncli.features.similar.credit import has_bias, in_float64, parts_of
 from attncli.report.canvas import Canvas
 from attncli.report.figure import figure_of
@@ -207,13 +207,13 @@ def printed(report, canvas=Canvas(100, colour=False, unicode=True)) -> str:
 
 
 def test_every_cell_stands_in_the_map():
-    text = printed(_report(made(), 2, None))
+    text = printed(made(listed=2).report())
     rows = [line.split() for line in text.splitlines() if line.startswith(("  0 un", "  1 ##able"))]
     np.testing.assert_allclose([[float(one) for one in row[2:]] for row in rows], CELLS)
 
 
 def test_the_pairs_and_heads_that_do_most_come_first():
-    lines = [line.split() for line in printed(_report(made(), 2, None)).splitlines()]
+    lines = [line.split() for line in printed(made(listed=2).report()).splitlines()]
     pairs = [line[-1] for line in lines if len(line) > 2 and line[-1] in ("-0.300", "+0.200", "+0.100")]
     assert pairs == ["-0.300", "+0.200"]
     assert ["0.1", "-0.200"] in lines and ["0.0", "+0.100"] in lines and ["1.1", "+0.050"] not in lines
@@ -229,12 +229,12 @@ def test_the_pairs_and_heads_that_do_most_come_first():
     ],
 )
 def test_the_meaning_of_a_cell_is_explained(changes, expected):
-    text = " ".join(printed(_report(made(**changes), 1, None)).split())
+    text = " ".join(printed(made(**changes, listed=1).report()).split())
     assert expected in text and "contextual" in text
 
 
 def test_the_picture_has_contributions_around_zero():
-    report = _report(made(), 2, None)
+    report = made(listed=2).report()
     drawn = figure_of(report.title, report.picture)
     [image] = maps(drawn)
     np.testing.assert_allclose(image.get_array(), CELLS, rtol=1e-6)
@@ -246,14 +246,14 @@ def test_the_picture_has_contributions_around_zero():
 
 def test_texts_are_texts_on_the_page_and_in_the_terminal():
     hostile = replace(FIRST, shown=[EVIL] * 2)
-    report = _report(replace(made(), tokens=hostile, model=replace(made().model, name=EVIL)), 2, None)
+    report = replace(made(), tokens=hostile, model=replace(made().model, name=EVIL)).report()
     page = page_of(report.title, report.parts)
     assert EVIL not in page and "\x1b" not in page and page.count("</title>") == 1
     assert "\x1b" not in printed(report)
 
 
 def test_cosines_have_a_row_and_a_column_a_text():
-    report = _cosines_report(Cosines(made().model, ["a cat", "a dog"], np.array([[1, -0.25], [-0.25, 1]])))
+    report = Cosines(made().model, ["a cat", "a dog"], np.array([[1, -0.25], [-0.25, 1]])).report()
     lines = printed(report).splitlines()
     assert lines[0] == "made-up · cosines of 2 texts"
     assert lines[-2].split() == ["0", "a", "cat", "1.00", "-0.25"]

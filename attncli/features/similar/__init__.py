@@ -6,9 +6,9 @@ This is exact where the embedding is a sum over tokens (`credit`). It credits th
 contextual: the full text has gone into each.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -18,28 +18,54 @@ from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, describe_direction, takes_model
+from attncli.base.typed import NotRequired
+from attncli.effects.asking import Asking, describe_direction
 from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
-from attncli.features.feature import Feature
-from attncli.features.inputs import notify, read_lines
+from attncli.features.inputs import notify, open_model, read_lines
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, TEXT, argument, option
-from attncli.models.opening import Opening
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
+from attncli.record.parts import ModelDocument
 from attncli.record.selection import select
-from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Report, Table, TextLine
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Report, Result, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 if TYPE_CHECKING:
+    from attncli.base.typed import Unpack
     from attncli.models.engine import Engine
 
+LISTED = 5  # pairs, and heads, in the terminal
 SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
 
 
-@dataclass(eq=False)
-class Similar(Feature):
+@measure(options.ComputeOptions, saved_as="similarity")
+def similar(
+    model: options.Model = None,
+    first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None,
+    second: Annotated[str | None, argument("B", "The other text.")] = None,
+    *,
+    file: options.File = None,
+    apart: Annotated[
+        str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
+    ] = None,
+    words: options.Words = False,
+    top: Annotated[int | None, options.top("List N pairs and N heads.", show_default=str(LISTED))] = None,
+    mask: options.MaskOption = None,
+    pool: Annotated[
+        choices.Pool | None,
+        option(
+            MODEL,
+            "--pool",
+            metavar="NAME",
+            help="mean of all tokens or last token, for a model whose files name no pooling.",
+        ),
+    ] = None,
+    progress: Progress = silent,
+    **how: "Unpack[options.ComputeOptions]",
+) -> "Similarity | Cosines":
     """Find out which pairs of tokens make two texts similar.
 
     The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
@@ -53,76 +79,111 @@ class Similar(Feature):
       attncli similar -f sample_inputs/similarity.txt
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
+    from attncli.effects.question import Cosine, make_question
+    from attncli.features.similar.credit import credit_vectors, has_bias, in_float64, pooled_as
 
-    group = "Does it matter"
-    saved_as = "similarity"
-
-    first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None
-    second: Annotated[str | None, argument("B", "The other text.")] = None
-    file: options.File = None
-    apart: Annotated[
-        str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
-    ] = None
-    words: options.Words = False
-    top: Annotated[int, options.top("List N pairs and N heads.")] = 5
-    model: options.ModelName = "minilm"
-    mask: options.MaskOption = None
-    pool: Annotated[
-        choices.Pool | None,
-        option(
-            MODEL,
-            "--pool",
-            metavar="NAME",
-            help="mean of all tokens or last token, for a model whose files name no pooling.",
-        ),
-    ] = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
-
-    def report(self, progress: Progress = silent) -> Report:
-        texts = self._texts()
-        if self.file is not None and self.apart is None:
-            self.refuse("on a matrix of cosines; --apart takes one apart", "words", "top")
-        opened = Opening(self.model, self.device, self.dtype).open()
-        if self.file is not None and self.apart is None:
-            return _cosines_report(cosines(opened, texts, self.mask, self.pool))
-        if self.apart is not None:
-            texts = [texts[number] for number in select(self.apart, len(texts), "text")]
-            if len(texts) != 2:
-                raise RequestError(f"--apart {quoted(self.apart)}: two texts are taken apart, as in --apart 0,1")
+    if file is not None:
+        if first is not None:
+            raise RequestError("both texts and --file are given: which are meant?")
+        texts = read_lines(file)
+        if apart is None:
+            no_effect("on a matrix of cosines; --apart takes one apart", words=words, top=top)
+            return cosines(open_model(model, **how), texts, mask, pool)
+        texts = [texts[number] for number in select(apart, len(texts), "text")]
+        if len(texts) != 2:
+            raise RequestError(f"--apart {quoted(apart)}: two texts are taken apart, as in --apart 0,1")
         first, second = texts
-        found = similar(opened, first, second, self.mask, progress, self.pool)
-        following = NextCommand("ablate", {"text": first, "similar_to": second})
-        alone = self.file is None and self.pool is None  # ablate asks a checkpoint that names its pooling
-        return _report(found.merged() if self.words else found, self.top, following if alone else None)
+    no_effect("without -f, whose texts it counts", apart=apart if file is None else None)
+    if first is None:
+        notify('no texts given, so these: "{}" and "{}"'.format(*SAMPLES))
+        first, second = SAMPLES
+    if second is None:
+        raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
+    check_text("first", first)
+    check_text("second", second)
+    opened = pooled_as(open_model(model, **how), pool)
+    question = make_question(opened, first, Asking(similar_to=second, mask=mask))
+    assert isinstance(question, Cosine)
+    output = in_float64(question.output)
+    cosine = float(Cosine(question.texts, output)([text.last.double() for text in question.texts])[0])
+    if not np.isfinite(cosine):
+        raise RequestError(
+            f"{opened.place.name} makes vectors too large for {opened.dtype_name}: another --dtype has room"
+        )
+    one, other = question.texts
+    cells = credit_vectors(one, output) @ credit_vectors(other, output).T
+    found = Similarity(
+        texts=(first, second),
+        model=opened.info,
+        cosine=cosine,
+        tokens=one.tokens,
+        key_tokens=other.tokens,
+        contributions=cells.cpu().numpy(),
+        pooling=output.pooling,
+        biased=has_bias(output),
+        effects=ablation(opened, [question], mask=mask, progress=progress),
+        offers=file is None and pool is None,  # ablate asks a checkpoint that names its pooling
+        listed=LISTED if top is None else top,
+    )
+    return found.merged() if words else found
 
-    def _texts(self) -> list[str]:
-        """Return the texts, or two samples. Raises RequestError for one text alone, and for texts with --file."""
-        if self.file is not None:
-            if self.first is not None:
-                raise RequestError("both texts and --file are given: which are meant?")
-            return read_lines(self.file)
-        self.refuse("without -f, whose texts it counts", "apart")
-        if self.first is None:
-            notify('no texts given, so these: "{}" and "{}"'.format(*SAMPLES))
-            return [*SAMPLES]
-        if self.second is None:
-            raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
-        return [self.first, self.second]
+
+def cosines(model: "Engine", texts: Sequence[str], mask: str | None = None, pool: str | None = None) -> "Cosines":
+    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `pooled_as` does."""
+    from attncli.features.similar.credit import LEAST, pooled_as
+    from attncli.models.outputs import embed
+
+    model = pooled_as(model, pool)
+    check_texts("texts", texts)
+    vectors = embed(model, texts, mask).astype(np.float64)
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
+    return Cosines(model.info, list(texts), units @ units.T)
 
 
 # --- results --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Similarity:
-    """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
+class _EffectEntry(TypedDict):
+    """As in `ablate`, for the cosine: without the head minus with it."""
 
-    cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts. contributions: `[token, key
-    token]`. pooling: the poolings of a text's vectors; biased: whether a Dense with a bias follows, of which tokens
-    have shares. effects: of each head on the cosine.
+    layer: int
+    head: int
+    way: Annotated[str, "zero"]
+    effect: float
+    importance: Annotated[float, "the absolute derivative by the head's gate"]
+
+
+class SimilarDocument(TypedDict):
+    """`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per
+    pair of texts, `text,other,cosine`.
     """
 
+    model: ModelDocument
+    cosine: NotRequired[Annotated[float, "of two texts, A and B, like all fields but the last two"]]
+    sum: NotRequired[Annotated[float, "sum of all `contributions`"]]
+    difference: NotRequired[Annotated[float, "`sum` minus `cosine`: the error of rounding"]]
+    pooling: NotRequired[Annotated[list[str], "the steps from a text's vectors to its embedding", "`[pooling]`"]]
+    tokens: NotRequired[Annotated[list[str], "of A; words with `--words`", "`[token]`"]]
+    key_tokens: NotRequired[Annotated[list[str], "of B", "`[key token]`"]]
+    contributions: NotRequired[
+        Annotated[list[list[float]], "contribution of a pair to the cosine", "`[token][key token]`"]
+    ]
+    effects: NotRequired[list[_EffectEntry]]
+    texts: NotRequired[Annotated[list[str], "for several texts (`-f`)", "`[text]`"]]
+    cosines: NotRequired[Annotated[list[list[float]], "", "`[text][text]`"]]
+
+
+@dataclass(frozen=True)
+class Similarity(Result):
+    """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
+
+    texts: A and B. cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts.
+    contributions: `[token, key token]`. pooling: the poolings of a text's vectors. biased: True if a bias, of a Dense
+    that follows, is divided among tokens. effects: of each head on the cosine. offers: `ablate` can measure the same.
+    listed: the number of pairs, and of heads, that the terminal lists.
+    """
+
+    texts: tuple[str, str]
     model: ModelInfo
     cosine: float
     tokens: Tokens
@@ -131,6 +192,8 @@ class Similarity:
     pooling: Sequence[str]
     biased: bool
     effects: Ablation
+    offers: bool = True
+    listed: int = LISTED
 
     def __repr__(self) -> str:
         tokens = f"{len(self.tokens)} x {len(self.key_tokens)} tokens"
@@ -153,8 +216,9 @@ class Similarity:
         tokens, key_tokens = word_tokens(self.tokens), word_tokens(self.key_tokens)
         return replace(self, tokens=tokens, key_tokens=key_tokens, contributions=added)
 
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
+    def document(self) -> SimilarDocument:
+        """Return what --json prints."""
+        effects: Any = self.effects.document()["effects"]
         return {
             "model": self.model.document(),
             "cosine": self.cosine,
@@ -164,11 +228,46 @@ class Similarity:
             "tokens": self.tokens.text,
             "key_tokens": self.key_tokens.text,
             "contributions": self.contributions.tolist(),
-            "effects": self.effects.document()["effects"],
+            "effects": effects,
         }
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a .csv, one per cell."""
+    def report(self) -> Report:
+        """Show the sum of the cells, the map, the pairs that contribute most, and the heads."""
+        mask = f"mask {self.effects.answer.mask}"
+        poolings = [POOLINGS[name] for name in self.pooling if name in POOLINGS]
+        meaning = [f"{VECTORS}; {UP}", *poolings, *([SHARED] if self.biased else [])]
+        pairs = []
+        for pair in largest_first(self.contributions)[: self.listed]:
+            tokens = zip((self.tokens, self.key_tokens), pair, strict=True)
+            contribution = float(self.contributions[pair])
+            pairs.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
+        sums = f"sum of all cells {self.sum:.6f}, cosine {self.cosine:.6f}, difference {self.difference:.1e}"
+        following = NextCommand("ablate", {"text": self.texts[0], "similar_to": self.texts[1]})
+        return Report(
+            [model_name(self.model.full_name), f"cosine {self.cosine:.4f}", "contextual vectors", mask],
+            [
+                *(TextLine(text, caption=True) for text in (sums, *meaning)),
+                self._map("contribution to the cosine"),
+                Table([Column("A"), Column("B", "name"), Column("contribution")], pairs),
+                TextLine(describe_direction("cosine")),
+                heads_table(self.effects, self.listed),
+            ],
+            self.document,
+            lambda _: self._rows(),
+            picture=[TextLine(UP, caption=True), self._map()],
+            next=following if self.offers else None,
+        )
+
+    def _map(self, name: str = "") -> Maps:
+        """Return the contributions: A's tokens by B's."""
+        first, second = (
+            MapAxis(side, tokens.shown, range(len(tokens)), tokens.special)
+            for side, tokens in (("A", self.tokens), ("B", self.key_tokens))
+        )
+        panel = Panel(name, self.contributions)
+        return Maps([[panel]], first, second, scale="contribution to the cosine", signed=True)
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
         for (row, column), contribution in np.ndenumerate(self.contributions):
             yield {
                 "index": row,
@@ -180,7 +279,7 @@ class Similarity:
 
 
 @dataclass(frozen=True)
-class Cosines:
+class Cosines(Result):
     """The cosines of texts: values `[text, text]`."""
 
     model: ModelInfo
@@ -190,75 +289,24 @@ class Cosines:
     def __repr__(self) -> str:
         return titled(self, self.model.full_name, f"{len(self.texts)} texts")
 
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
+    def document(self) -> SimilarDocument:
+        """Return what --json prints."""
         return {"model": self.model.document(), "texts": list(self.texts), "cosines": self.values.tolist()}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a .csv, one per pair of texts."""
+    def report(self) -> Report:
+        """Show a map with a row and a column per text."""
+        texts = MapAxis("text", list(self.texts), range(len(self.texts)))
+        return Report(
+            [model_name(self.model.full_name), f"cosines of {len(self.texts)} texts"],
+            [Maps([[Panel("cosine", self.values)]], texts, texts, scale="cosine", signed=True)],
+            self.document,
+            lambda _: self._rows(),
+        )
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
         for (one, other), cosine in np.ndenumerate(self.values):
             yield {"text": one, "other": other, "cosine": float(cosine)}
 
-
-# --- what is computed -----------------------------------------------------------------------------------
-
-
-@takes_model
-def similar(
-    model: "Engine",
-    first: str,
-    second: str,
-    mask: str | None = None,
-    progress: Progress = silent,
-    pool: str | None = None,
-) -> Similarity:
-    """Take the cosine of two texts apart, and measure the effect of each head on it.
-
-    mask: of `choices.MaskName`. progress: advances with every set of heads that is silenced. pool: of `choices.Pool`,
-    for a checkpoint whose files name no pooling. In an encoder-decoder the encoder makes the vectors.
-
-    Raises RequestError as `pooled_as` does, and where the embedding is no sum over tokens.
-    """
-    from attncli.effects.question import Cosine, make_question
-    from attncli.features.similar.credit import credit_vectors, has_bias, in_float64, pooled_as
-
-    check_text("second", second)
-    model = pooled_as(model, pool)
-    question = make_question(model, first, Asking(similar_to=second, mask=mask))
-    assert isinstance(question, Cosine)
-    output = in_float64(question.output)
-    cosine = float(Cosine(question.texts, output)([text.last.double() for text in question.texts])[0])
-    if not np.isfinite(cosine):
-        raise RequestError(
-            f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
-        )
-    one, other = question.texts
-    cells = credit_vectors(one, output) @ credit_vectors(other, output).T
-    return Similarity(
-        model=model.info,
-        cosine=cosine,
-        tokens=one.tokens,
-        key_tokens=other.tokens,
-        contributions=cells.cpu().numpy(),
-        pooling=output.pooling,
-        biased=has_bias(output),
-        effects=ablation(model, [question], mask=mask, progress=progress),
-    )
-
-
-def cosines(model: "Engine", texts: Sequence[str], mask: str | None = None, pool: str | None = None) -> Cosines:
-    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `pooled_as` does."""
-    from attncli.features.similar.credit import LEAST, pooled_as
-    from attncli.models.outputs import embed
-
-    model = pooled_as(model, pool)
-    check_texts("texts", texts)
-    vectors = embed(model, texts, mask).astype(np.float64)
-    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
-    return Cosines(model.info, list(texts), units @ units.T)
-
-
-# --- the report -----------------------------------------------------------------------------------------
 
 VECTORS = (
     "a cell is the contribution of the last vectors of two tokens to the cosine. Each is contextual: the full text has "
@@ -276,74 +324,3 @@ SHARED = (
     "convention"
 )
 UP = "above 0: the pair makes the texts more similar"
-
-
-def _report(found: Similarity, top: int, following: NextCommand | None) -> Report:
-    """Report the sum of the cells, the map, the `top` pairs that contribute most, and the `top` heads."""
-    mask = f"mask {found.effects.answer.mask}"
-    poolings = [POOLINGS[name] for name in found.pooling if name in POOLINGS]
-    meaning = [f"{VECTORS}; {UP}", *poolings, *([SHARED] if found.biased else [])]
-    pairs = []
-    for pair in largest_first(found.contributions)[:top]:
-        tokens = zip((found.tokens, found.key_tokens), pair, strict=True)
-        contribution = float(found.contributions[pair])
-        pairs.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
-    sums = f"sum of all cells {found.sum:.6f}, cosine {found.cosine:.6f}, difference {found.difference:.1e}"
-    return Report(
-        [model_name(found.model.full_name), f"cosine {found.cosine:.4f}", "contextual vectors", mask],
-        [
-            *(TextLine(text, caption=True) for text in (sums, *meaning)),
-            _map(found, "contribution to the cosine"),
-            Table([Column("A"), Column("B", "name"), Column("contribution")], pairs),
-            TextLine(describe_direction("cosine")),
-            heads_table(found.effects, top),
-        ],
-        found.document,
-        lambda _: found.rows(),
-        picture=[TextLine(UP, caption=True), _map(found)],
-        next=following,
-    )
-
-
-def _cosines_report(found: Cosines) -> Report:
-    """Report a map with a row and a column per text."""
-    texts = MapAxis("text", list(found.texts), range(len(found.texts)))
-    return Report(
-        [model_name(found.model.full_name), f"cosines of {len(found.texts)} texts"],
-        [Maps([[Panel("cosine", found.values)]], texts, texts, scale="cosine", signed=True)],
-        found.document,
-        lambda _: found.rows(),
-    )
-
-
-def _map(found: Similarity, name: str = "") -> Maps:
-    """Return the contributions: A's tokens by B's."""
-    first, second = (
-        MapAxis(side, tokens.shown, range(len(tokens)), tokens.special)
-        for side, tokens in (("A", found.tokens), ("B", found.key_tokens))
-    )
-    return Maps([[Panel(name, found.contributions)]], first, second, scale="contribution to the cosine", signed=True)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### similar
-
-model | model
-cosine | float? | | of two texts, A and B, like all fields but the last two
-sum | float? | | sum of all `contributions`
-difference | float? | | `sum` minus `cosine`: the error of rounding
-pooling | [str]? | `[pooling]` | the steps from a text's vectors to its embedding
-tokens | [str]? | `[token]` | of A; words with `--words`
-key_tokens | [str]? | `[key token]` | of B
-contributions | [[float]]? | `[token][key token]` | contribution of a pair to the cosine
-effects | [head]? | | as in `ablate`, for the cosine: without the head minus with it
-effects.way | str | | zero
-effects.effect | float
-effects.importance | float | | the absolute derivative by the head's gate
-texts | [str]? | `[text]` | for several texts (`-f`)
-cosines | [[float]]? | `[text][text]`
-
-`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per pair of
-texts, `text,other,cosine`.
-"""
