@@ -49,7 +49,6 @@ LOADERS = {
     "a record in .npz": ("a.npz", attncli.load_record),
     "a record in .safetensors": ("a.safetensors", attncli.load_record),
     "a record in .json": ("a.json", attncli.load_record),
-    "statistics in .npz": ("a.npz", load_statistics),
     "statistics in .json": ("a.json", load_statistics),
     "config.json": ("config.json", read_config),
     "weights": ("model.safetensors", SafetensorsFile),
@@ -90,12 +89,11 @@ def test_a_loader_refuses_what_is_no_regular_file(loader, kind, tmp_path):
 
 
 def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
-    for name in ("record.npz", "texts.safetensors", "statistics.json"):
+    for name in ("record.npz", "texts.safetensors"):
         (tmp_path / name).symlink_to(SAVED / name)
     [one], [other] = (attncli.load_records(folder / "record.npz") for folder in (tmp_path, SAVED))
     assert np.array_equal(one.weights, other.weights)
     assert len(attncli.load_records(tmp_path / "texts.safetensors")) == 2
-    assert load_statistics(tmp_path / "statistics.json").texts == load_statistics(SAVED / "statistics.json").texts
     assert open_regular(tmp_path / "record.npz").read() == (SAVED / "record.npz").read_bytes()
     assert file_sha256(tmp_path / "record.npz") == file_sha256(SAVED / "record.npz")
 

@@ -99,7 +99,7 @@ class Reducer:
     def count(self, windows: Iterable[Window]) -> Iterator[Sums]:
         """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
         info = self.model.info_of(self.counting.which)
-        sums = Sums.nothing(info.layers, info.heads, self.counting.distances)
+        sums = Sums.nothing(info.layers, info.heads)
         own = self.model if isinstance(self.model, Model) else None
         if own is not None:
             own.need(own.layers)
@@ -145,7 +145,7 @@ class Reducer:
             if self.counting.words:
                 window, record = window.in_words, merge_words(record)
             weights = row_shares(record).weights
-            made.append(plain_part(window, weights, record.compact_masks, self.counting.distances))
+            made.append(plain_part(window, weights, record.compact_masks))
         return made
 
 
@@ -180,7 +180,6 @@ def corpus_statistics(
     model: Engine,
     texts: Iterable[str],
     mask: str | None = None,
-    distances: bool = False,
     measure: str = "weight",
     words: bool = False,
     stride: int | None = None,
@@ -188,14 +187,14 @@ def corpus_statistics(
 ) -> Statistics:
     """Return the statistics of every head of a model over texts of any number and length.
 
-    mask, distances, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window
-    to the next, in texts longer than the model reads.
+    mask, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window to the next, in
+    texts longer than the model reads.
 
     Raises RequestError if there is no text, for an empty one, and as `Counting` and `Reducer`.
     """
     check_model(model)
     check_texts("texts", texts)
-    work = CountedHeads.of(model.awake(), Counting(mask, distances, measure, words, which), stride=stride)
+    work = CountedHeads.of(model.awake(), Counting(mask, measure, words, which), stride=stride)
     found, partial = go_through(work, (Line(LinePlace("", n, "text"), text) for n, text in enumerate(each_text(texts))))
     if partial:
         raise KeyboardInterrupt
@@ -255,7 +254,6 @@ class CountedHeads(Work[Sums]):
             **model_options("stats", model, which),
             "--stride": stride,
             "--mask": counting.mask,
-            "--distances": counting.distances,
             "--measure": counting.measure,
             "--words": counting.words,
         }
@@ -282,7 +280,7 @@ class CountedHeads(Work[Sums]):
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def nothing(self) -> Sums:
-        return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
+        return Sums.nothing(self.info.layers, self.info.heads)
 
     def corpus_size(self, total: Sums) -> CorpusSize:
         return CorpusSize(total.texts, total.queries)

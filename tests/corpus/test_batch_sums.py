@@ -16,7 +16,7 @@ from attncli import RequestError
 from attncli.analysis.patterns import row_shares
 from attncli.corpus.batch_sums import reduced
 from attncli.corpus.reducer import Pace, Reducer
-from attncli.corpus.sums import FIGURES, Counting, divergence_sums
+from attncli.corpus.sums import FIGURES, Counting
 from attncli.models import weighing
 from attncli.record.grouping import merge_words
 
@@ -133,20 +133,10 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
     attend_into = weighing.attend_into
     monkeypatch.setattr(weighing, "attend_into", watched)
     sums_of(
-        Reducer(model, Counting(distances=True), Pace.on("cpu", block_weights=20_000)),
+        Reducer(model, pace=Pace.on("cpu", block_weights=20_000)),
         corpus(model, ["the cat " * 190]),
     )
     assert max(made) <= 20_000 < 4 * 382**2
-
-
-@pytest.mark.parametrize(("measure", "words"), [("weight", False), ("norm", False), ("weight", True), ("norm", True)])
-def test_divergences_are_those_of_the_records(minilm, measure, words):
-    found = sums_of(Reducer(minilm, Counting(distances=True, measure=measure, words=words)), corpus(minilm, TEXTS))
-    records = minilm.attend_many(TEXTS, measure=measure)
-    shown = [row_shares(merge_words(record) if words else record) for record in records]
-    expected = sum(divergence_sums(record.weights.reshape(72, *record.weights.shape[2:])) for record in shown)
-    assert np.allclose(found.divergence, expected, atol=1e-4)
-    assert found.divergence.max() / found.queries > 0.3
 
 
 def test_scores_that_are_no_numbers_are_refused(tiny):

@@ -28,7 +28,7 @@ def test_the_function_gives_the_figures_and_says_what_they_are_of(minilm):
     found = corpus_statistics(minilm, iter(TEXTS), mask="causal", measure="norm", words=True)
     sums = sums_of(Reducer(minilm, Counting("causal", measure="norm", words=True)), corpus(minilm, TEXTS))
     assert np.array_equal(found.figures, sums.figures) and np.array_equal(found.spread, sums.spread)
-    assert (found.texts, found.tokens, found.distances) == (len(TEXTS), sums.queries, None)
+    assert (found.texts, found.tokens) == (len(TEXTS), sums.queries)
     assert (found.mask, found.measure, found.words, found.partial) == ("causal", "share of norm", True, False)
 
 
@@ -40,7 +40,7 @@ def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
         corpus_statistics(minilm, texts)
 
 
-@pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm", "distances": True}])
+@pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm"}])
 def test_texts_of_a_file_are_texts(minilm, file, asked):
     found, expected = count_files(minilm, [file], counting=Counting(**asked)), corpus_statistics(minilm, TEXTS, **asked)
     assert found.document() == expected.document()
@@ -82,7 +82,7 @@ def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, ask
 @pytest.fixture(scope="module")
 def counted(minilm):
     """The work, and sums of a few texts."""
-    counting = Counting(distances=True)
+    counting = Counting()
     return CountedHeads.of(minilm, counting), sums_of(Reducer(minilm, counting), corpus(minilm, TEXTS[:4]))
 
 

@@ -112,13 +112,6 @@ def test_what_can_not_be_counted_is_refused_with_what_can():
         Counting(measure="length")
 
 
-def test_distances_are_refused_before_anything_is_counted_where_their_libraries_are_missing(monkeypatch):
-    monkeypatch.setattr("attncli.corpus.sums.find_spec", lambda name: None)
-    assert Counting().distances is False
-    with pytest.raises(RequestError, match=r'pip install "\.\[stats\]" in '):
-        Counting(distances=True)
-
-
 # --- the clearest texts ----------------------------------------------------------------------------------
 
 
@@ -151,12 +144,6 @@ def test_a_head_that_does_not_do_it_is_not_called_the_clearest(share, even, does
     assert statistics.uniform(1, "self") == pytest.approx(even)
 
 
-def test_where_it_is_not_known_what_looking_at_everything_alike_gives_the_label_has_to_do():
-    statistics = replace(made(self={(1, 0): 0.34}), alike=None)
-    assert place(statistics.clearest("self")) == (1, 0)
-    assert statistics.uniform(1, "self") is None
-
-
 @given(st.integers(0, 2**32 - 1), st.floats(0, 0.6))
 def test_who_is_called_clearest_is_labelled_so_and_no_fellow_gives_more(seed, even):
     shares = np.random.default_rng(seed).random((2, 3, len(FIGURES))) * 0.8
@@ -183,13 +170,11 @@ TEXTS = ["The unbelievable cat sat on the mat, and the dog sat too.", "It is big
 )
 def test_they_are_those_of_the_corpus(mask, measure, words, minilm):
     records = list(minilm.attend_many(TEXTS, mask=mask, measure=measure))
-    found = record_statistics(records, words=words, distances=True)
-    expected = corpus_statistics(minilm, TEXTS, mask, True, measure, words)
+    found = record_statistics(records, words=words)
+    expected = corpus_statistics(minilm, TEXTS, mask, measure, words)
     for field in dataclasses.fields(expected):
         here, there = getattr(found, field.name), getattr(expected, field.name)
-        if field.name == "distances":
-            np.testing.assert_allclose(here.divergence, there.divergence, atol=1e-6)
-        elif isinstance(there, np.ndarray):
+        if isinstance(there, np.ndarray):
             np.testing.assert_allclose(here, there, atol=2e-6)
         else:
             assert here == there, field.name

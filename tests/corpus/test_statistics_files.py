@@ -8,39 +8,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from mutations import mutated, mutated_array
+from mutations import mutated
 from windows import text_sums
 
 from attncli import RequestError
 from attncli.analysis.patterns import PATTERNS
 from attncli.corpus.statistics import Statistics, load_statistics
-from attncli.corpus.sums import FIGURES, LINEAR, Distances
+from attncli.corpus.sums import FIGURES, LINEAR
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
-SAVED = Path(__file__).parents[1] / "saved_by_0_1"
 
 
-def made(distances: bool = False) -> Statistics:
+def made() -> Statistics:
     """Make statistics of two texts that nobody has read, with figures that a head can have."""
     numbers = np.random.default_rng(0)
     one, other = (
         text_sums(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5, alike=numbers.random((2, len(LINEAR))))
         for _ in range(2)
     )
-    divergence = numbers.random((6, 6)) / 2
-    divergence = np.triu(divergence, 1) + np.triu(divergence, 1).T
-    between = Distances(divergence, numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
-    return replace(Statistics.of(one + other, MODEL, partial=True), distances=between)
+    return Statistics.of(one + other, MODEL, partial=True)
 
 
 @pytest.mark.parametrize(
     ("statistics", "field", "value"),
     [
         (made(), "partial", True),
-        (made(distances=True), "texts", 2),
-        (replace(made(), alike=None), "alike", None),
         (replace(made(), entropy_limit=np.array([1.5, 1.5])), "entropy_limit", 1.5),
         (replace(made(), entropy_limit=np.array([1.5, 0.5])), "entropy_limit", [1.5, 0.5]),
     ],
@@ -88,13 +81,11 @@ def test_garbled_files_and_other_suffixes_are_refused_in_one_line(tmp_path):
         assert "\n" not in str(refusal.value)
     with pytest.raises(RequestError, match=r"\.json, \.csv"):
         made().save(tmp_path / "stats.npz")
-    with pytest.raises(RequestError, match=r"\.json, \.npz"):
-        load_statistics(tmp_path / "stats.csv")
 
 
 # --- what no corpus gives ------------------------------------------------------------------------------------
 
-DOCUMENT = json.loads(json.dumps(made(distances=True).document()))
+DOCUMENT = json.loads(json.dumps(made().document()))
 
 
 def edited(*way: str | int, value: object) -> dict:
@@ -116,9 +107,8 @@ BAD = [
     (edited("model", "layers", value=10**12), "model: layers is 1000000000000"),
     (edited("mask", value="\x1b[2J"), r"mask is '\x1b[2J', and not one of padding, causal, none"),
     (edited("measure", value="norm"), "not one of weight, share of norm"),
-    (edited("distances", "divergence", 0, 0, value=-1), "divergence has a number that no head has"),
-    (edited("distances", "clusters", value=[3] * 6), "clusters are not numbered from 0 on"),
-    (edited("distances", "embedding", 0, value=[1]), "inhomogeneous"),
+    (edited("alike", 0, "next", value=-1), "alike has a number that no head has"),
+    (edited("alike", value=[]), "alike is float64 [0], and by its model [2, 9]"),
     (edited("changes", value=[]), "which this version does not know"),
     (edited("entropy_limit", value=float("nan")), "NaN is not a number"),
 ]
@@ -163,14 +153,4 @@ def loaded(path: Path) -> None:
 def test_changed_documents(changed, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "changed.json"
     path.write_text(json.dumps(changed))
-    loaded(path)
-
-
-@given(data=st.data(), name=st.sampled_from(["figures", "spread", "divergence", "embedding", "clusters", "names"]))
-@settings(max_examples=30)
-def test_changed_arrays_of_an_older_version(data, name, tmp_path_factory):
-    path = tmp_path_factory.getbasetemp() / "changed.npz"
-    with np.load(SAVED / "statistics.npz") as file:
-        arrays = dict(file)
-    np.savez(path, **{**arrays, name: data.draw(mutated_array(arrays[name]))})
     loaded(path)

@@ -3,7 +3,6 @@
 import csv
 import json
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,17 +95,6 @@ def test_several_files_a_limit_and_fields_of_json(attncli, corpus, tmp_path):
     assert json.loads(attncli("stats", "--json", "--paragraphs", corpus).out)["texts"] == 1
 
 
-def test_distances_are_there_when_asked_for(attncli, corpus):
-    pytest.importorskip("sklearn")
-    document = json.loads(attncli("stats", "--json", "--distances", "--limit", "2", corpus).out)
-    divergence = np.array(document["distances"]["divergence"])
-    assert divergence.shape == (72, 72)
-    assert np.array_equal(divergence, divergence.T) and not divergence.diagonal().any()
-    assert np.shape(document["distances"]["embedding"]) == (72, 2)
-    assert len(document["distances"]["clusters"]) == 72
-    assert "distances" not in json.loads(attncli("stats", "--json", "--limit", "2", corpus).out)
-
-
 def test_an_interruption_prints_what_there_is_as_partial_and_saves_nothing(attncli, corpus, tmp_path):
     with interrupted(2):
         result = attncli("stats", "--json", "-o", tmp_path / "stats.csv", corpus)
@@ -133,8 +121,6 @@ def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
     assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
     assert "1 to 510" in refused("stats", "--stride", "511", corpus)
     assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
-    saved = Path(__file__).parents[1] / "saved_by_0_1" / "statistics.npz"
-    assert "--limit has no effect with --from" in refused("stats", "--from", saved, "--limit", "3")
     corpus.write_text("\n\n")
     assert "no text" in refused("stats", corpus)
 
@@ -160,7 +146,7 @@ def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_pat
     text, path = "The unbelievable cat sat on the mat.", tmp_path / f"maps{suffix}"
     minilm.attend(text).save(path)
     (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
-    for options in ([], ["--words"], ["--json", "--distances"]):
+    for options in ([], ["--words"], ["--json"]):
         counted, expected = (
             attncli("stats", "--from", path, *options),
             attncli("stats", tmp_path / "text.txt", *options),

@@ -26,7 +26,7 @@ MADE = (
     "run -m tiny -l all --vectors all -o vectors.npz @",
     "run -m tiny -l 0,1 -o maps.json @",
     "run -m tiny -l all --measure norm -o norms.npz @",
-    "stats -m tiny lines.txt --distances -o stats.json",
+    "stats -m tiny lines.txt -o stats.json",
     KEPT_BY,
 )
 # Texts in other forms, by what `corpora` calls these.
