@@ -17,7 +17,6 @@ from attncli import RequestError
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import find_inputs
-from attncli.corpus.shards import Folder
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.inputs import read_lines
@@ -60,7 +59,6 @@ LOADERS = {
     "tokenizer_config.json": ("tokenizer_config.json", lambda path: tokenizer_settings(path.parent)),
     "tokenizer.json": ("tokenizer.json", lambda path: read_backend(path.parent)),
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
-    "a file of sums": ("a.npz", lambda path: Folder(str(path.parent)).read("a.npz", None)),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),
 }
@@ -209,12 +207,6 @@ def test_a_look_at_a_model_without_running_it_is_not_kept_waiting(models, tmp_pa
 
 
 # --- texts ----------------------------------------------------------------------------------------------
-
-
-def test_a_folder_of_a_corpus_has_no_pipes(tmp_path):
-    os.mkfifo(tmp_path / "a.arrow")
-    with guarded(tmp_path / "a.arrow"), pytest.raises(RequestError, match="a pipe"):
-        find_inputs([str(tmp_path)])
 
 
 def test_an_address_of_this_machine_is_a_file_of_it(tmp_path):

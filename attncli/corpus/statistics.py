@@ -326,44 +326,41 @@ def load_statistics(path: Path) -> Statistics:
         return _read_document(found)
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
 
 
 def _read_document(found: dict[str, Any]) -> Statistics:
-    """Return the statistics in a document, whose heads may stand in any order. Raises ValueError for numbers that no
-    head has, and for others than its model has.
-    """
+    """Return the statistics in a document. Raises ValueError for numbers that no head has."""
     layers, heads, limit = found["model"]["layers"], found["model"]["heads"], found["entropy_limit"]
-    by_number = {(one["layer"], one["head"]): one for one in found["heads"]}
-    if len(by_number) < len(found["heads"]) or by_number.keys() != set(product(range(layers), range(heads))):
-        raise ValueError(f"it is not of all {heads} heads of {layers} layers, each once")
+    places = zip(product(range(layers), range(heads)), found["heads"], strict=False)
+    if len(found["heads"]) != layers * heads or any(place != (one["layer"], one["head"]) for place, one in places):
+        raise ValueError(f"it is not of all {heads} heads of {layers} layers in their order")
 
     def doubles(name: str, values: Any, *shape: int) -> Doubles:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiu" or array.shape != shape:
-            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, and by its model {list(shape)}")
+        array = np.array(values, dtype=np.float64).reshape(shape)
         if not (np.isfinite(array) & (array >= -NOTHING)).all():
             raise ValueError(f"{name} has a number that no head has")
-        return array.astype(np.float64)
+        return array
 
-    by_kind = {}
-    for kind in ("figures", "spread"):
-        rows = [[one[kind][name] for name in FIGURES] for _, one in sorted(by_number.items())]
-        by_kind[kind] = doubles(kind, np.reshape(rows, (layers, heads, -1)), layers, heads, len(FIGURES))
-    if (by_kind["figures"][..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
+    def by_head(kind: str) -> Doubles:
+        values = [[one[kind][name] for name in FIGURES] for one in found["heads"]]
+        return doubles(kind, values, layers, heads, len(FIGURES))
+
+    figures = by_head("figures")
+    if (figures[..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
         raise ValueError("a head gives more than all of its weight")
-    limits = doubles("entropy_limit", limit, *([layers] if isinstance(limit, list) else []))
     return Statistics(
         model=ModelInfo(**found["model"]),
         mask=found["mask"],
         texts=found["texts"],
         tokens=found["tokens"],
-        entropy_limit=np.broadcast_to(limits, layers),
-        **by_kind,
+        entropy_limit=doubles("entropy_limit", limit if isinstance(limit, list) else [limit] * layers, layers),
+        figures=figures,
+        spread=by_head("spread"),
+        alike=doubles("alike", [[one[name] for name in LINEAR] for one in found["alike"]], layers, len(LINEAR)),
         partial=found["partial"],
         measure=found["measure"],
         words=found["words"],
-        alike=doubles("alike", [[one[name] for name in LINEAR] for one in found["alike"]], layers, len(LINEAR)),
         kind=found.get("kind", "encoder"),
     )

@@ -74,7 +74,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "second": (OTHER,),
     "top": ("3",),
     "files": ("one.txt",),
-    "jsonl": ("text",),
     "limit": ("1",),
     "stride": ("5",),
     "by": ("distance",),
@@ -226,7 +225,6 @@ WAYS = {
 WAYS_FOR = [
     ("stats", way(f"stats {M} bad.txt"), "skip_bad"),
     ("stats", way(f"stats {M} objects.jsonl"), "field"),
-    ("stats", way(f"stats {M} lines.txt --sample 0.5"), "seed"),
     ("heatmap", way(f"heatmap {M} --pair it -o a.svg @"), "segments"),
     ("view", way(f"view {M} --pair it -o a.html @"), "segments"),
     ("run", way("run -m t5 @"), "which"),
@@ -245,7 +243,6 @@ QUICK = {"run", "explain", "find", "samples", "models"}  # their first way
 SILENT = {
     "skip_bad": "is for corpora with bad lines, which has a way of its own",
     "workers": "says who computes; not a bit is another (tests/corpus/test_processes.py)",
-    "shard_mb": "says how much is counted at once; a shard shows in --state (a way of its own) and in the last bit",
     "engine": "says who computes; the numbers are the same but for rounding (tests/cli/test_engine.py)",
     "gigabytes": "shows only in what takes more (tests/cli/test_check.py)",
     "open_it": "opens a browser (tests/features/test_view.py)",

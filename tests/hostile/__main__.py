@@ -43,7 +43,7 @@ WARM = (
     "models --json", "view --from texts.safetensors -o a.html", "diff maps.npz others.npz",
     "explain --from vectors.safetensors", "run -m json @", "flow --from maps.npz", "probe -m tiny trees.conllu",
     "align --attention dot", "mask -m tiny @", "samples", "run -f lines.txt -m tiny -o b.safetensors",
-    "stats -m tiny --jsonl text texts.jsonl -o a.svg", "run -m gpt2 @", "compare -m tiny --json @",
+    "stats -m tiny --field text texts.jsonl -o a.svg", "run -m gpt2 @", "compare -m tiny --json @",
 )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class Stats(CorpusFeature):
     Examples:
       attncli stats sample_inputs/coreference.txt sample_inputs/agreement.txt
       attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
-      echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
+      echo '{"text": "The cat sat."}' | attncli stats --field text --json -
     """
 
     group = "Corpora and comparisons"
@@ -73,14 +73,10 @@ class Stats(CorpusFeature):
     paragraphs: Annotated[
         bool, of_files(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False
-    jsonl: Annotated[
-        str | None, of_files(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.")
-    ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
-    limit: Annotated[int | None, corpora.limit()] = None
+    limit: corpora.Limit = None
     sample: corpora.Sample = None
-    seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
         of_files(
@@ -98,7 +94,6 @@ class Stats(CorpusFeature):
     words: options.Words = False
     by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
     state: corpora.State = None
-    shard_mb: corpora.ShardMb = None
     saved: Annotated[
         Path | None,
         option(TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."),
@@ -116,20 +111,16 @@ class Stats(CorpusFeature):
         suffixes = {path.suffix.lower() for path in self.paths}
         if not self.for_person and suffixes.isdisjoint(PICTURES):
             self.refuse("without a table or an atlas to colour", "by")
-        if self.jsonl is not None:
-            self.refuse("with --jsonl, which names the field", "field")
         statistics = self._count(progress) if self.saved is None else self._load(self.saved)
         return _report(statistics, self.by, self.saved is not None)
 
     def _count(self, progress: Progress) -> Statistics:
         reading = TextFormat(
             paragraphs=self.paragraphs,
-            field=self.jsonl or self.field,
-            json=self.jsonl is not None,
+            field=self.field,
             skip_bad=self.skip_bad,
             limit=self.limit,
             sample=self.sample,
-            seed=self.seed,
         )
         counting = Counting(self.mask, self.measure, self.words, self.which)
         where = self.where()
