@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Workplace
 
 Field = Annotated[
-    str | None,
-    of_files(
-        TEXT,
-        "--field",
-        metavar="NAME",
-        help="The field of JSON lines, or the column of .parquet, that is the text.",
-        show_default="text",
-    ),
+    str | None, of_files(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
 ]
 SkipBad = Annotated[
     bool, of_files(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")
