@@ -5,7 +5,6 @@
 
 import copy
 import random
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import torch
 
 from attncli.analysis.patterns import row_shares
 from attncli.base.choices import check_texts, each_text
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.corpus.batch_sums import Memory, batch_sums
 from attncli.corpus.engines import pool
 from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
@@ -94,7 +93,6 @@ class Reducer:
             self.batch_tokens = LONGEST_WINDOW
             self.tokenizer = copy.copy(model.tokenizer)
             self.tokenizer.max_tokens = min(model.tokenizer.max_tokens, LONGEST_WINDOW)
-            self.notified = self.tokenizer.max_tokens == model.tokenizer.max_tokens
 
     def count(self, windows: Iterable[Window]) -> Iterator[Sums]:
         """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
@@ -121,8 +119,6 @@ class Reducer:
                         else:
                             begun[window.text] = count, so_far
                     yield sums
-                group.clear()  # before the next ones are read
-                cut.clear()
 
     def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window.
@@ -131,15 +127,9 @@ class Reducer:
         """
         if self.request is None:
             return batch_sums(self.part, self.counting, self.memory, batch)
-        if not self.notified and any(window.of != 1 for window in batch):
-            self.notified = True
-            warnings.warn(
-                f"texts of more than {LONGEST_WINDOW} tokens go through in windows of so many", Notice, stacklevel=2
-            )
         made = []
-        for window, record in zip(
-            batch, self.model.attend_tokens((window.tokens for window in batch), self.request), strict=True
-        ):
+        records = self.model.attend_tokens((window.tokens for window in batch), self.request)
+        for window, record in zip(batch, records, strict=True):
             if record.tokens is not window.tokens:  # the text that was written takes the place of the one that was read
                 window = Window.uncut(record.tokens, window.text, window.of)
             if self.counting.words:

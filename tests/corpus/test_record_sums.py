@@ -5,8 +5,7 @@ import pytest
 from windows import corpus, sums_of
 
 import attncli
-from attncli import Notice, RequestError
-from attncli.corpus import reducer
+from attncli import RequestError
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES
 
@@ -39,15 +38,6 @@ def test_a_long_text_goes_through_in_windows_and_is_one_text(foreign):
     strongest = np.concatenate([weights.max(axis=-1) for weights in rows], axis=-1).mean(axis=-1)
     assert np.allclose(found.figures[..., FIGURES.index("strongest")], strongest, atol=1e-6)
     assert (found.texts, found.queries) == (1, sum(window.queries for window in cut))
-
-
-def test_who_has_no_end_of_positions_reads_windows_that_there_is_room_for(foreign, monkeypatch):
-    monkeypatch.setattr(reducer, "LONGEST_WINDOW", 12)
-    texts = [*TEXTS, "the cat on a mat in " * 9, "a mat in the cat " * 9]
-    with pytest.warns(Notice, match="^texts of more than 12 tokens go through in windows of so many$") as told:
-        found = attncli.corpus_statistics(foreign("t5"), texts, which="decoder")
-    assert len(told) == 1
-    assert found.texts == len(texts)
 
 
 @pytest.mark.parametrize(
