@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from checkpoints import EACH
 from slow import slow_except
 from windows import corpus, sums_of
 
@@ -94,16 +93,6 @@ def test_statistics_equal_a_plain_loop_over_records(minilm, measure, words, mask
     assert (found.texts, found.queries) == (len(TEXTS), sum(len(record.tokens) for record in records))
     assert np.allclose(found.figures, figures, rtol=2e-6, atol=2e-6)
     assert np.allclose(found.spread, spread, rtol=2e-6, atol=2e-6)
-
-
-@pytest.mark.parametrize("family", EACH)
-def test_every_family_is_counted_as_its_records_are(tiny, family):
-    model = attncli.load_model(str(tiny(family)), device="cpu", dtype="float64")
-    texts = ["the cat sat on the cat", "it, too"]
-    found = sums_of(Reducer(model), corpus(model, texts))
-    weights = [record.weights for record in model.attend_many(texts)]
-    strongest = np.concatenate([one.max(axis=-1) for one in weights], axis=-1).mean(axis=-1)
-    assert found.figures[..., FIGURES.index("strongest")] == pytest.approx(strongest, abs=1e-6)
 
 
 def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
