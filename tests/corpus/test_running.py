@@ -1,11 +1,9 @@
 """A corpus has the sums of all shards in their order: with every engine, and after an interruption."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -182,28 +180,6 @@ def test_ray_counts_a_shard_again_whose_worker_dies(tmp_path, cluster):
 def test_what_fails_on_ray_is_named(tmp_path, cluster, line, options, says):
     with pytest.raises(RequestError, match=says):
         list_words(tmp_path, ["one", line, "two"], on="ray", workers=2, **options)
-
-
-@pytest.mark.slow
-def test_kills_at_random_moments_change_nothing(tmp_path, cluster):
-    lines = ["wait" for _ in range(25)]
-    draw, kills, over = random.Random(2), [], threading.Event()
-
-    def kill() -> None:
-        while not over.wait(2 + draw.uniform(0, 2)):  # for a slow machine: three kills of one shard are its end
-            rows = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-            if there := [int(row.split()[0]) for row in rows.splitlines() if "ray::count_there" in row]:
-                kills.append(draw.choice(there))
-                os.kill(kills[-1], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        assert list_words(tmp_path, lines, on="ray", workers=2)[0] == words_of(lines)
-    finally:
-        over.set()
-        killer.join()
-    assert kills
 
 
 @pytest.mark.slow
