@@ -71,20 +71,13 @@ def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
         assert f"1.{place}" in line and f"{0.5 + place / 100:.3f}" in line
 
 
-def test_where_no_head_does_it_none_is_named_and_the_most_stands_in_brackets():
-    lines = printed(made(next={(1, 2): 0.29}))
-    [line] = [line.split() for line in lines if line.startswith(" next ")]
-    assert line == ["next", "none", "(0.290)", "0.000", "0"]
-    [broad] = [line.split() for line in lines if line.startswith(" broad ")]
-    assert broad[-3:] == ["0.0", "2.00", "6"]
-    labelled = printed(made(**{"first": {(layer, head): 0.5 for layer in range(2) for head in range(3)}}))
-    assert [line.split()[-2:] for line in labelled if line.startswith(" broad ")] == [["none", "0"]]
-
-
-def test_what_uniform_attention_gives_stands_beside_a_share():
+def test_a_row_has_the_share_that_uniform_attention_gives_or_none_and_the_largest_share_in_brackets():
     alike = np.full((2, len(LINEAR)), 0.05)
-    [line] = [one for one in printed(replace(made(next={(1, 2): 0.5}), alike=alike)) if one.startswith(" next ")]
-    assert line.split() == ["next", "1.2", "0.500", "0.050", "0.000", "2.00", "1"]
+    for share, cells in ((0.29, "none (0.290) 0.050 0"), (0.5, "1.2 0.500 0.050 0.000 2.00 1")):
+        lines = printed(replace(made(next={(1, 2): share}), alike=alike))
+        assert [line.split()[1:] for line in lines if line.startswith(" next ")] == [cells.split()]
+        [broad] = [line.split() for line in lines if line.startswith(" broad ")]
+        assert broad[-3:] == ["0.0", "2.00", "6" if share < 0.3 else "5"]
 
 
 def test_the_range_of_entropy_is_that_of_all_layers_and_a_models_name_is_harmless():
