@@ -185,7 +185,7 @@ def test_what_fails_on_ray_is_named(tmp_path, cluster, line, options, says):
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["here", "ray"])
 def test_stats_of_several_workers_are_those_of_one_process(minilm, cluster, on):
-    files = [str(Path(__file__).parents[2] / "sample_inputs" / "scripts.txt")]
+    files = [str(Path(__file__).parents[2] / "sample_inputs" / "*.txt")]
     one, several, again = (
         count_files(minilm, files, where=Workplace(shard_bytes=300, **how))
         for how in ({}, {"on": on, "workers": 2}, {"on": on, "workers": 2})

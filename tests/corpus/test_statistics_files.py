@@ -30,18 +30,13 @@ def made() -> Statistics:
     return Statistics.of(one + other, MODEL, partial=True)
 
 
-@pytest.mark.parametrize(
-    ("statistics", "field", "value"),
-    [
-        (made(), "partial", True),
-        (replace(made(), entropy_limit=np.array([1.5, 1.5])), "entropy_limit", 1.5),
-        (replace(made(), entropy_limit=np.array([1.5, 0.5])), "entropy_limit", [1.5, 0.5]),
-    ],
-)
-def test_loaded_statistics_are_the_saved_ones(tmp_path, statistics, field, value):
+@pytest.mark.parametrize(("limits", "stated"), [([1.5, 1.5], 1.5), ([1.5, 0.5], [1.5, 0.5])])
+def test_loaded_statistics_are_the_saved_ones(tmp_path, limits, stated):
+    statistics = replace(made(), entropy_limit=np.array(limits))
     statistics.save(tmp_path / "stats.json")
-    assert load_statistics(tmp_path / "stats.json").document() == statistics.document()  # JSON keeps all digits
-    assert statistics.document()[field] == value
+    document = load_statistics(tmp_path / "stats.json").document()
+    assert document == statistics.document()  # JSON keeps all digits
+    assert (document["partial"], document["entropy_limit"]) == (True, stated)
 
 
 def test_the_document_says_who_does_what_and_null_where_nobody_does():
@@ -72,9 +67,7 @@ def test_garbled_files_and_other_suffixes_are_refused_in_one_line(tmp_path):
     path = tmp_path / "stats.json"
     with pytest.raises(RequestError, match="No such file"):
         load_statistics(path)
-    made().save(path)
-    whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"{}", b"[]", b"null", b"\xff\xfe"):
+    for content in (b'{"model": ', b"{}", b"\xff\xfe"):
         path.write_bytes(content)
         with pytest.raises(RequestError, match="no whole attncli statistics") as refusal:
             load_statistics(path)
