@@ -119,6 +119,8 @@ class Reducer:
                         else:
                             begun[window.text] = count, so_far
                     yield sums
+                group.clear()  # before the next ones are read
+                cut.clear()
 
     def parts(self, batch: Sequence[Window]) -> list[Sums]:
         """Return the sums over the queries of each window.
