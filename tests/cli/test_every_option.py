@@ -79,7 +79,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "by": ("distance",),
     "field": ("words",),
     "state": ("state",),
-    "shard_mb": ("0.00005",),
     "workers": ("2",),
     "on": ("abacus",),
     "worker_gpus": ("1",),
