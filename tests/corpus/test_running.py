@@ -67,15 +67,17 @@ def test_a_file_of_sums_that_is_damaged_or_anothers_is_made_again_and_a_file_is_
         list_words(tmp_path, ["one"], state=str(path))
 
 
-@pytest.mark.parametrize("on", ["nowhere", "ray:/", ""])
-def test_options_that_no_engine_has_are_refused(on):
-    for options, says in [
-        ({"on": on}, "it is one of here, ray"),
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *(({"on": on}, "it is one of here, ray") for on in ("nowhere", "ray:/", "")),
         ({"gpus": 1}, "--worker-gpus is for --on ray"),
         ({"on": "ray", "gpus": 1.5}, "a whole number"),
-    ]:
-        with pytest.raises(RequestError, match=says):
-            Workplace(**options)
+    ],
+)
+def test_options_that_no_engine_has_are_refused(options, says):
+    with pytest.raises(RequestError, match=says):
+        Workplace(**options)
 
 
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):

@@ -106,18 +106,15 @@ REQUESTS = [
 ]
 
 
-@pytest.fixture
-def opened(foreign, model):
-    """`opened(family)` -> a small model, and the part of it whose attention is taken."""
-    return lambda family: (
-        (model, None) if family == "bert" else (foreign(family), "encoder" if family == "t5" else None)
-    )
-
-
 @pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("family", ENGINES)
-def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks):
-    engine, which = opened(family)
+def test_it_is_computed_once_for_all_heads(family, words, foreign, model, folder, walks):
+    engine, which = model if family == "bert" else foreign(family), "encoder" if family == "t5" else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        records = [engine.attend(text, which=which) for text in lines()]
+    texts = [text_sums(merge_words(record) if words else record).tokens for record in records]
+    walks.clear()
     for request in REQUESTS:
         asked = replace(request, which=which)
         told: list[float] = []
@@ -127,24 +124,11 @@ def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks)
         again = usual_of(engine, asked, words, told.append)
         every = usual_of(engine, replace(asked, layers="all", heads="all"), words, told.append)
         assert not walks and not told
+        assert texts == [one.tokens for one in again.each]  # so a text of the user's own is recognized among them
         check_same(first, again)
         info = engine.info_of(which)
         check_same(first, every.select(select(asked.layers, info.layers, ""), select(asked.heads, info.heads, "")))
         shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("family", ENGINES)
-def test_its_texts_are_those_of_the_records(family, opened, folder):
-    """So a text of the user's own is recognized among them."""
-    engine, which = opened(family)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)
-        records = [engine.attend(text, which=which) for text in lines()]
-    for words in (False, True):
-        each = [text_sums(merge_words(record) if words else record) for record in records]
-        for _ in ("cold", "warm"):
-            found = usual_of(engine, Request(which=which), words)
-            assert [one.tokens for one in found.each] == [one.tokens for one in each]
 
 
 def change_settings(directory: Path) -> None:
