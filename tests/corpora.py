@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -72,13 +71,3 @@ FORMS: dict[str, Callable[[Sequence[str]], bytes]] = {
     "words.arrow": lambda texts: as_arrow(texts, pa.dictionary(pa.int8(), pa.string())),
     "file.arrow": lambda texts: as_arrow(texts, pa.large_string(), stream=False),
 }
-
-
-def save_dataset(folder: Path, texts: Sequence[str], files: int = 2) -> None:
-    """Save texts like `save_to_disk` of `datasets`."""
-    folder.mkdir(parents=True)
-    step = -(-len(texts) // files)
-    for number in range(files):
-        part = texts[number * step : (number + 1) * step]
-        (folder / f"data-{number:05}-of-{files:05}.arrow").write_bytes(as_arrow(part))
-    (folder / "state.json").write_text("{}")

@@ -83,9 +83,6 @@ def obey(text: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case ["raise"]:
             raise OverflowError("it was too much")
-        case ["raise", "once", path] if not Path(path).exists():
-            Path(path).touch()
-            raise OverflowError("it was too much")
         case ["refuse"]:
             raise RequestError("this text is refused")
         case ["interrupt"]:

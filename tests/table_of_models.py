@@ -76,7 +76,6 @@ ASKED: dict[str, tuple[str, ...]] = {
     "run --without": ("run", "--without", "1.0"),
     "run --mask none": ("run", "--mask", "none"),
     "stats --measure norm": ("stats", "--measure", "norm"),
-    "stats --distances": ("stats", "--distances", "--json"),
 }
 # A word for each way in which a command is refused, a part of the line that says so, and the reason.
 REFUSALS: dict[str, tuple[str, str]] = {

@@ -17,7 +17,6 @@ from attncli import RequestError
 from attncli.base.untrusted import Tensors, check_regular, open_regular, read_json, read_npz, read_regular
 from attncli.checks.code.subject import open_code
 from attncli.corpus.files import find_inputs
-from attncli.corpus.shards import Folder
 from attncli.corpus.statistics import load_statistics
 from attncli.features import completion as completion
 from attncli.features.inputs import read_lines
@@ -49,7 +48,6 @@ LOADERS = {
     "a record in .npz": ("a.npz", attncli.load_record),
     "a record in .safetensors": ("a.safetensors", attncli.load_record),
     "a record in .json": ("a.json", attncli.load_record),
-    "statistics in .npz": ("a.npz", load_statistics),
     "statistics in .json": ("a.json", load_statistics),
     "config.json": ("config.json", read_config),
     "weights": ("model.safetensors", SafetensorsFile),
@@ -61,7 +59,6 @@ LOADERS = {
     "tokenizer_config.json": ("tokenizer_config.json", lambda path: tokenizer_settings(path.parent)),
     "tokenizer.json": ("tokenizer.json", lambda path: read_backend(path.parent)),
     "modules.json": ("modules.json", lambda path: modules_of(path.parent)),
-    "a file of sums": ("a.npz", lambda path: Folder(str(path.parent)).read("a.npz", None)),
     "a file of code": ("mine.py", lambda path: open_code(f"{path}:attention")),
     "a sample": ("pair.txt", lambda path: copy_files(["pair.txt"], path.parent)),
 }
@@ -90,12 +87,11 @@ def test_a_loader_refuses_what_is_no_regular_file(loader, kind, tmp_path):
 
 
 def test_a_link_to_a_file_is_read_as_the_file(tmp_path):
-    for name in ("record.npz", "texts.safetensors", "statistics.json"):
+    for name in ("record.npz", "texts.safetensors"):
         (tmp_path / name).symlink_to(SAVED / name)
     [one], [other] = (attncli.load_records(folder / "record.npz") for folder in (tmp_path, SAVED))
     assert np.array_equal(one.weights, other.weights)
     assert len(attncli.load_records(tmp_path / "texts.safetensors")) == 2
-    assert load_statistics(tmp_path / "statistics.json").texts == load_statistics(SAVED / "statistics.json").texts
     assert open_regular(tmp_path / "record.npz").read() == (SAVED / "record.npz").read_bytes()
     assert file_sha256(tmp_path / "record.npz") == file_sha256(SAVED / "record.npz")
 
@@ -211,12 +207,6 @@ def test_a_look_at_a_model_without_running_it_is_not_kept_waiting(models, tmp_pa
 
 
 # --- texts ----------------------------------------------------------------------------------------------
-
-
-def test_a_folder_of_a_corpus_has_no_pipes(tmp_path):
-    os.mkfifo(tmp_path / "a.arrow")
-    with guarded(tmp_path / "a.arrow"), pytest.raises(RequestError, match="a pipe"):
-        find_inputs([str(tmp_path)])
 
 
 def test_an_address_of_this_machine_is_a_file_of_it(tmp_path):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -71,28 +70,6 @@ def test_records_are_drawn(program, tmp_path, name):
     picture = tmp_path / "map.svg"
     assert program("heatmap", "--from", FOLDER / name, "-H", record.heads[0], "-o", picture) == f"{picture}\n"
     assert all(f">{token}<" in picture.read_text(encoding="utf-8") for token in record.tokens.text)
-
-
-@pytest.mark.parametrize("name", ["statistics.npz", "statistics.json"])
-def test_statistics_hold_what_was_printed_when_they_were_saved(program, name):
-    found, printed = json.loads(program("stats", "--from", FOLDER / name, "--json")), PRINTED["statistics"]
-    for part in ("model", "mask", "measure", "words", "texts", "tokens", "partial", "entropy_limit"):
-        assert found[part] == printed[part]
-    assert found["heads"][: len(printed["heads"])] == printed["heads"]
-    assert found["distances"]["divergence"][0] == printed["distances"]["divergence"][0]
-    assert found["distances"]["embedding"] == printed["distances"]["embedding"]
-    assert found["distances"]["clusters"] == printed["distances"]["clusters"]
-
-
-def test_a_state_is_not_gone_on_from_and_stays(capsys, tmp_path):
-    """Refuse a state that has the number of texts only: sums are now a folder with a file per shard."""
-    state = shutil.copy(FOLDER / "state.npz", tmp_path)
-    with pytest.raises(SystemExit) as end:
-        main(["stats", str(FOLDER / "corpus.txt"), "--resume", str(state)])
-    out, err = capsys.readouterr()
-    assert (end.value.code, out) == (2, "")
-    assert err.endswith(f"{state} is a file, and sums are kept in a folder: name another place\n")
-    assert Path(state).read_bytes() == (FOLDER / "state.npz").read_bytes()
 
 
 def test_a_corpus_has_the_figures_that_it_had(program, tmp_path):

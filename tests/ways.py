@@ -342,14 +342,14 @@ def beginning(text: str) -> str:
 def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     config = peers.model.config
-    expected = Sums.nothing(config.layers, config.heads, counting.distances)
+    expected = Sums.nothing(config.layers, config.heads)
     for window in texts:
         weights = peers.theirs(window.tokens).weights.double()
         if counting.measure == "norm":
             norms = peers.norms(window.tokens)
             weights = norms / norms.sum(dim=-1, keepdim=True)
         allowed = allowed_keys(window.tokens, peers.mask, config.reach)
-        expected = expected + plain_part(window, weights.cpu().numpy(), allowed, counting.distances).of_text()
+        expected = expected + plain_part(window, weights.cpu().numpy(), allowed).of_text()
     return expected
 
 
@@ -369,14 +369,6 @@ def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
         ):
             apart = float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
             yield max(0.0, apart - IN_FLOAT64)
-
-
-def distances(peers: OwnPeers) -> Iterator[float]:
-    """Compare the mean Jensen-Shannon divergence between each two heads."""
-    texts, counting = cut_windows(peers), Counting(peers.mask, distances=True)
-    found, expected = sums_of(Reducer(peers.model, counting), texts), their_sums(peers, texts, counting)
-    assert found.divergence is not None and expected.divergence is not None
-    yield float(np.abs(found.divergence - expected.divergence).max()) / expected.queries
 
 
 # --- a .gguf file, pairs, [PAD] and the formula --------------------------------------------------------------
@@ -579,7 +571,6 @@ OWN: dict[str, CompareWay[OwnPeers]] = {
     "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients, times=8),
     "sums": CompareWay("stats", sums, times=2),
     "sums of norms": CompareWay("stats --measure norm", partial(sums, measure="norm"), times=2),
-    "distances": CompareWay("stats --distances", distances, single=True),
 }
 EAGER: dict[str, CompareWay[EagerPeers]] = {
     **ways.WAYS_OF_EAGER,

@@ -6,7 +6,7 @@ How texts become batches is in `attncli.corpus.reducer`.
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product, repeat
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +15,12 @@ from torch import Tensor
 
 from attncli.attention import Window as Reach
 from attncli.base.arrays import Doubles
-from attncli.corpus.sums import FIGURES, LEAST, LINEAR, SAME, Counting, Sums, divergence_sums, factors
+from attncli.corpus.sums import FIGURES, LEAST, LINEAR, SAME, Counting, Sums, factors
 from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, Rows
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
-from attncli.models.weighing import weigh
 from attncli.text.windows import Window
 
 QUERIES = 32  # of one long window, at least: products of fewer rows with all keys take twice the time
@@ -61,9 +60,8 @@ def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequenc
             pass
         if len(bad := np.argwhere(~np.isfinite(sums.totals))):
             raise model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
-        divergences = sums.divergences() if counting.distances else [None] * len(batch)
     queries = [(window.in_words if counting.words else window).queries for window in batch]
-    return list(map(Sums.of_part, queries, sums.totals, *sums.uniform_sums(), divergences))
+    return list(map(Sums.of_part, queries, sums.totals, *sums.uniform_sums()))
 
 
 class BatchSums(Tap):
@@ -74,22 +72,18 @@ class BatchSums(Tap):
 
     def __init__(self, model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window], rows: Rows) -> None:
         self.memory, self.batch, self.rows, self.device = memory, batch, rows, model.device
-        self.words, self.distances = counting.words, counting.distances
+        self.words = counting.words
         self.norm = self.needs_values = counting.measure == "norm"
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []  # of each run
         for run in rows.runs:
             block = max(min(QUERIES, memory.size // run.length), memory.size // (model.heads * run.length))
             self.units.append(Units([batch[text] for text in run.texts], self.words, block, self.device))
-        # If maps are needed again: of each run, by layer, the heads, and their `transformed_lengths` for norms.
-        self.met: list[list[tuple[Block, Tensor | None]]] = [[] for _ in rows.runs]
         self.lengths: Tensor | None = None  # of the current block
         self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
 
     def begin(self, block: Block) -> Block:
         self.lengths = transformed_lengths(block) if self.norm else None
-        if self.distances:
-            self.met[block.run.number].append((block.bare, self.lengths))
         return block
 
     def places(self, block: Block) -> Sequence[int]:
@@ -132,36 +126,6 @@ class BatchSums(Tap):
             for layer, mask in enumerate(run.masks):
                 limits[run.texts, layer], linear[run.texts, layer], repeats[run.texts, layer] = uniform[id(mask)]
         return limits, linear, repeats
-
-    def divergences(self) -> list[Doubles]:
-        """Return, for each window, the sum over its queries of the divergence between each two heads of all layers."""
-        return self.rows.in_order(
-            [self.divergence(met, text, slice(place, place + 1)) for place, text in enumerate(run.texts)]
-            for run, met in zip(self.rows.runs, self.met, strict=True)
-        )
-
-    def divergence(self, met: Sequence[tuple[Block, Tensor | None]], text: int, place: slice) -> Doubles:
-        """Return the sum over the queries of a window, at a place of its run, of the divergence between each two heads
-        of all layers, `[head of all layers, head of all layers]`.
-
-        The maps are computed again from the queries and keys of each layer, never more than a block at a time.
-        """
-        length, (layers, heads) = len(self.batch[text]), self.totals.shape[1:3]
-        every = layers * heads
-        units = Units([self.batch[text]], self.words, self.memory.size // (every * length), self.device)
-        total = np.zeros((every, every))
-        for block in units.blocks():
-            made: dict[tuple[int, int], Tensor] = {}
-            for layer, lengths in met:
-                some = layer.some_texts(place)
-                room, _, *spare = self.memory.room(1, len(some.numbers), block.stop - block.start, length)
-                weigh(some.some_queries(block), room)
-                own_lengths = None if lengths is None else lengths[place]
-                counted = as_counted(units, room, block, own_lengths, spare)[0].float().cpu().clone()
-                made.update(zip(product([some.layer], some.numbers), counted, strict=True))
-            maps = torch.stack([made[head] for head in product(range(layers), range(heads))])
-            total += divergence_sums(maps.numpy()[:, units.counts(block)[0, 0].cpu().numpy()])
-        return total
 
 
 # --- queries and keys: the tokens of windows, or their words ------------------------------------------

@@ -5,7 +5,6 @@
 
 import copy
 import random
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,13 +14,13 @@ import torch
 
 from attncli.analysis.patterns import row_shares
 from attncli.base.choices import check_texts, each_text
-from attncli.base.errors import Notice, RequestError
+from attncli.base.errors import RequestError
 from attncli.corpus.batch_sums import Memory, batch_sums
 from attncli.corpus.engines import pool
 from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.statistics import Statistics
-from attncli.corpus.sums import FIGURES, USUAL, Counting, Sums, plain_part
+from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
 from attncli.corpus.texts import Line, LinePlace, TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
@@ -94,12 +93,11 @@ class Reducer:
             self.batch_tokens = LONGEST_WINDOW
             self.tokenizer = copy.copy(model.tokenizer)
             self.tokenizer.max_tokens = min(model.tokenizer.max_tokens, LONGEST_WINDOW)
-            self.notified = self.tokenizer.max_tokens == model.tokenizer.max_tokens
 
     def count(self, windows: Iterable[Window]) -> Iterator[Sums]:
         """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
         info = self.model.info_of(self.counting.which)
-        sums = Sums.nothing(info.layers, info.heads, self.counting.distances)
+        sums = Sums.nothing(info.layers, info.heads)
         own = self.model if isinstance(self.model, Model) else None
         if own is not None:
             own.need(own.layers)
@@ -131,21 +129,15 @@ class Reducer:
         """
         if self.request is None:
             return batch_sums(self.part, self.counting, self.memory, batch)
-        if not self.notified and any(window.of != 1 for window in batch):
-            self.notified = True
-            warnings.warn(
-                f"texts of more than {LONGEST_WINDOW} tokens go through in windows of so many", Notice, stacklevel=2
-            )
         made = []
-        for window, record in zip(
-            batch, self.model.attend_tokens((window.tokens for window in batch), self.request), strict=True
-        ):
+        records = self.model.attend_tokens((window.tokens for window in batch), self.request)
+        for window, record in zip(batch, records, strict=True):
             if record.tokens is not window.tokens:  # the text that was written takes the place of the one that was read
                 window = Window.uncut(record.tokens, window.text, window.of)
             if self.counting.words:
                 window, record = window.in_words, merge_words(record)
             weights = row_shares(record).weights
-            made.append(plain_part(window, weights, record.compact_masks, self.counting.distances))
+            made.append(plain_part(window, weights, record.compact_masks))
         return made
 
 
@@ -180,7 +172,6 @@ def corpus_statistics(
     model: Engine,
     texts: Iterable[str],
     mask: str | None = None,
-    distances: bool = False,
     measure: str = "weight",
     words: bool = False,
     stride: int | None = None,
@@ -188,14 +179,14 @@ def corpus_statistics(
 ) -> Statistics:
     """Return the statistics of every head of a model over texts of any number and length.
 
-    mask, distances, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window
-    to the next, in texts longer than the model reads.
+    mask, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window to the next, in
+    texts longer than the model reads.
 
     Raises RequestError if there is no text, for an empty one, and as `Counting` and `Reducer`.
     """
     check_model(model)
     check_texts("texts", texts)
-    work = CountedHeads.of(model.awake(), Counting(mask, distances, measure, words, which), stride=stride)
+    work = CountedHeads.of(model.awake(), Counting(mask, measure, words, which), stride=stride)
     found, partial = go_through(work, (Line(LinePlace("", n, "text"), text) for n, text in enumerate(each_text(texts))))
     if partial:
         raise KeyboardInterrupt
@@ -255,7 +246,6 @@ class CountedHeads(Work[Sums]):
             **model_options("stats", model, which),
             "--stride": stride,
             "--mask": counting.mask,
-            "--distances": counting.distances,
             "--measure": counting.measure,
             "--words": counting.words,
         }
@@ -282,7 +272,7 @@ class CountedHeads(Work[Sums]):
         return Statistics.of(sums, self.info, self.counting, partial, self.kind)
 
     def nothing(self) -> Sums:
-        return Sums.nothing(self.info.layers, self.info.heads, self.counting.distances)
+        return Sums.nothing(self.info.layers, self.info.heads)
 
     def corpus_size(self, total: Sums) -> CorpusSize:
         return CorpusSize(total.texts, total.queries)
@@ -292,7 +282,4 @@ class CountedHeads(Work[Sums]):
         return {"texts": total.texts, "queries": total.queries}, arrays
 
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Sums:
-        sums = Sums(about["texts"], about["queries"], **arrays)
-        if sums.totals.shape != (self.info.layers, self.info.heads, len(FIGURES)):
-            raise ValueError("its shapes are another model's")
-        return sums
+        return Sums(about["texts"], about["queries"], **arrays)

@@ -7,17 +7,18 @@ bit.
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.engines import Engine, here, on_ray, processes
+from attncli.base.printable import first_line
+from attncli.corpus.engines import Counted, Engine, here, on_ray, processes
 from attncli.corpus.shards import SHARD_BYTES, CorpusSize, Folder, Shard, Total, Work, shards
 
 HERE, RAY = "here", "ray"
-PROCESSES_A_CORE = 16  # at most: each takes memory, and from two on none makes it faster
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Workplace:
     on: "here", "ray" (a Ray that runs, or else a new one on this machine), or the address of a Ray (`ray://...`).
     workers: how many count side by side; by default this process alone, on all its cores, and on Ray as many as there
     is room for. gpus: GPUs of each worker on Ray, which may be a fraction. state: a folder for sums, or its address;
-    None keeps none. shard_bytes: the size of a shard; None is SHARD_BYTES.
+    None keeps none. shard_bytes: the size of a shard.
 
     Raises RequestError for an unknown engine, and for options that have no effect on it.
     """
@@ -36,15 +37,13 @@ class Workplace:
     workers: int | None = None
     gpus: float = 0.0
     state: str | None = None
-    shard_bytes: int | None = None
+    shard_bytes: int = SHARD_BYTES
 
     def __post_init__(self) -> None:
         if not self.on_ray and self.on != HERE:
             raise RequestError(f"--on {self.on}: it is one of {HERE}, {RAY}, {RAY}://ADDRESS")
         if self.gpus and not self.on_ray:
             raise RequestError("--worker-gpus is for --on ray: here a GPU is taken where there is one")
-        if self.workers is not None and not self.on_ray and self.workers > (most := PROCESSES_A_CORE * _cores()):
-            raise RequestError(f"--workers {self.workers}: this machine can run at most {most} workers")
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise RequestError(f"--worker-gpus {self.gpus:g}: more than one GPU has to be a whole number of them")
 
@@ -52,18 +51,14 @@ class Workplace:
     def on_ray(self) -> bool:
         return self.on == RAY or self.on.startswith(f"{RAY}://")
 
-    def engine(self) -> Engine:
-        """Return the engine. Raises RequestError if it needs a library that is not installed."""
+    def engine(self, work: Work[Any], tell: Callable[[Any], None]) -> Engine:
+        """Return the engine for this work. tell: is given the sums so far of a shard that this process counts."""
         if self.on_ray:
-            return on_ray(None if self.on == RAY else self.on, self.workers, self.gpus)
-        return here if self.workers is None else processes(self.workers, max(1, _cores() // self.workers))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-# --- going through it -----------------------------------------------------------------------------------
+            return on_ray(work, None if self.on == RAY else self.on, self.workers, self.gpus)
+        if self.workers is None:
+            return here(work, tell)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return processes(work, self.workers, max(1, cores // self.workers))
 
 
 class HowFar(NamedTuple):
@@ -90,18 +85,19 @@ def go_through(
 
     Raises RequestError for texts that can't be read, for a shard that can't be counted, and as the work and the engine.
     """
-    folder = None if where.state is None else Folder(where.state)
-    cut = shards(texts, where.shard_bytes or SHARD_BYTES)
+    cut = shards(texts, where.shard_bytes)
     if (first := next(cut, None)) is None:
         return work.nothing(), False
+    folder = None if where.state is None else Folder(where.state)
     if where.on_ray:
         work = work.on("cuda" if where.gpus else "cpu")
     work = work.starting_with(first)
     request = work.digest
     total, added = work.nothing(), 0
     waiting: dict[int, Total] = {}  # sums that are made before those of earlier shards
-    under_way: dict[int, str] = {}  # the names of shards that an engine counts
+    under_way: dict[Future[Counted], Shard] = {}
     so_far: list[Total] = []  # of the shard that this process counts
+    notices: set[str] = set()
     before = now = CorpusSize(0, 0)
 
     def add(number: int, sums: Total) -> None:
@@ -110,33 +106,52 @@ def go_through(
         while added in waiting:
             total, added = total + waiting.pop(added), added + 1
 
-    def missing() -> Iterator[Shard]:
-        """Yield the shards whose sums the folder does not have, and take over the others."""
-        nonlocal before
-        for shard in chain([first], cut):
-            name = "" if folder is None else shard.name(request)
-            kept = None if folder is None else folder.read(name, work)
-            if kept is None:
-                under_way[shard.number] = name
-                yield shard
-            else:
-                before = before.plus(work.corpus_size(kept))
-                add(shard.number, kept)
+    def tell(sums: Total) -> None:
+        so_far[:] = [sums]
+        show(HowFar(now.plus(work.corpus_size(sums)), before, added))
+
+    def collect() -> None:
+        """Wait for the next shard that is counted, and keep and add its sums."""
+        nonlocal now
+        for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+            try:
+                sums, given = future.result()
+            except Exception as error:
+                cause = getattr(error, "cause", None) or error  # what Ray's error wraps
+                if isinstance(cause, RequestError):
+                    raise cause from None
+                alone = not isinstance(error, BrokenExecutor)  # else nobody knows whose worker died
+                failed = [under_way[future]] if alone else under_way.values()
+                places = " or ".join(shard.where for shard in failed)
+                raise RequestError(f"a worker failed while it counted {places}: {first_line(cause)}") from error
+            for notice in given:
+                if notice not in notices:
+                    warnings.warn(notice, Notice, stacklevel=2)
+            notices.update(given)
+            shard = under_way.pop(future)
+            if folder is not None:
+                folder.write(shard.name(request), work, sums)
+            so_far.clear()
+            add(shard.number, sums)
+            now = now.plus(work.corpus_size(sums))
+            show(HowFar(now, before, added + len(waiting)))
 
     try:
-        for number, sums, done in where.engine()(work, missing()):
-            size = work.corpus_size(sums)
-            so_far = [] if done else [sums]
-            if done:
-                name = under_way.pop(number)
-                if folder is not None:
-                    folder.write(name, work, sums)
-                add(number, sums)
-                now, size = now.plus(size), CorpusSize(0, 0)
-            show(HowFar(before.plus(now).plus(size), before, added + len(waiting)))
-        show(HowFar(before.plus(now), before, added))  # with the last sums from the folder
+        with where.engine(work, tell) as (room, submit):
+            for shard in chain([first], cut):
+                kept = None if folder is None else folder.read(shard.name(request), work)
+                if kept is None:
+                    under_way[submit(shard)] = shard
+                else:
+                    before, now = before.plus(work.corpus_size(kept)), now.plus(work.corpus_size(kept))
+                    add(shard.number, kept)
+                while len(under_way) >= room:
+                    collect()
+            while under_way:
+                collect()
     except KeyboardInterrupt:
         return sum([*(waiting[number] for number in sorted(waiting)), *so_far], total), True
+    show(HowFar(now, before, added))
     return total, False
 
 

@@ -13,11 +13,11 @@ from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, label_of, ro
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.files import as_dataframe, check_suffix, save_document, table_of
+from attncli.base.files import as_dataframe, save_document, table_of
 from attncli.base.printable import first_line
-from attncli.base.schema import anything, fields, flag, integer, list_of, maybe, one_of, real
-from attncli.base.untrusted import parse_json, read_json, read_npz
-from attncli.corpus.sums import FIGURES, LINEAR, USUAL, Counting, Distances, Sums, plain_part
+from attncli.base.schema import anything, fields, flag, integer, list_of, one_of, real
+from attncli.base.untrusted import read_json
+from attncli.corpus.sums import FIGURES, LINEAR, USUAL, Counting, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 from attncli.record.loading import MODEL
@@ -65,9 +65,9 @@ class Statistics:
     "decoder", as in a record. texts, tokens: how many were counted, words instead of tokens if they were put together.
     partial: the run was interrupted before the last text.
     entropy_limit: the entropy of uniform attention over these tokens. float64 `[layer]`.
-    alike: the figures of uniform attention in LINEAR, float64 `[layer, figure]`; None from an older version.
+    alike: the figures of uniform attention in LINEAR, float64 `[layer, figure]`.
     figures: means over all tokens; spread: the standard deviation of the means of texts. float64
-    `[layer, head, figure]`, in the order of FIGURES. distances: between heads, if they were asked for.
+    `[layer, head, figure]`, in the order of FIGURES.
     """
 
     model: ModelInfo
@@ -77,11 +77,10 @@ class Statistics:
     entropy_limit: Doubles
     figures: Doubles
     spread: Doubles
+    alike: Doubles
     partial: bool = False
-    distances: Distances | None = None
     measure: str = "weight"
     words: bool = False
-    alike: Doubles | None = None
     kind: str = "encoder"
 
     def __repr__(self) -> str:
@@ -96,7 +95,7 @@ class Statistics:
         partial: bool = False,
         kind: str = "encoder",
     ) -> "Statistics":
-        """Return the statistics of sums of at least one text. Raises RequestError as `Distances.of`."""
+        """Return the statistics of sums of at least one text."""
         return cls(
             model=model,
             mask=counting.mask or "padding",
@@ -106,7 +105,6 @@ class Statistics:
             figures=sums.figures,
             spread=sums.spread,
             partial=partial,
-            distances=None if sums.divergence is None else Distances.of(sums.divergence / sums.queries),
             measure="share of norm" if counting.measure == "norm" else counting.measure,
             words=counting.words,
             alike=sums.uniform,
@@ -145,9 +143,9 @@ class Statistics:
         """Return the spread of one figure of all heads, `[layer, head]`."""
         return self.spread[..., FIGURES.index(name)]
 
-    def uniform(self, layer: int, figure: str) -> float | None:
-        """Return a figure in LINEAR of uniform attention in a layer; None if it is unknown."""
-        return None if self.alike is None else float(self.alike[layer, LINEAR.index(figure)])
+    def uniform(self, layer: int, figure: str) -> float:
+        """Return a figure in LINEAR of uniform attention in a layer."""
+        return float(self.alike[layer, LINEAR.index(figure)])
 
     def labelled(self, label: str) -> list[HeadStatistics]:
         """Return the heads with a label."""
@@ -158,19 +156,18 @@ class Statistics:
 
         A head does it if that is its label and if it gives it at least twice the share that uniform attention gives.
         One of many shares is always the largest, and in short texts all shares are large: of three tokens, uniform
-        attention gives each a third. If that share is unknown, the label is enough.
+        attention gives each a third.
         """
         able = [
             head
             for head in self.labelled(pattern)
-            if head.figures[pattern] >= CLEARLY * (self.uniform(head.layer, pattern) or 0.0)
+            if head.figures[pattern] >= CLEARLY * self.uniform(head.layer, pattern)
         ]
         return max(able, key=lambda head: head.figures[pattern], default=None)
 
     def document(self) -> dict[str, Any]:
         """Return the document of `stats --json`."""
         limit: list[float] = self.entropy_limit.tolist()
-        alike = None if self.alike is None else [dict(zip(LINEAR, one, strict=True)) for one in self.alike.tolist()]
         clearest = {pattern: self.clearest(pattern) for pattern in PATTERNS}
         return {
             "model": self.model.document(),
@@ -193,7 +190,7 @@ class Statistics:
                 }
                 for one in self.heads
             ],
-            "alike": alike,
+            "alike": [dict(zip(LINEAR, one, strict=True)) for one in self.alike.tolist()],
             "patterns": {
                 pattern: {
                     "clearest": None if one is None else {"layer": one.layer, "head": one.head},
@@ -201,7 +198,6 @@ class Statistics:
                 }
                 for pattern, one in clearest.items()
             },
-            **({} if self.distances is None else {"distances": self.distances.document()}),
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -233,8 +229,8 @@ class Statistics:
 # --- statistics of records ------------------------------------------------------------------------------
 
 
-def record_statistics(records: Sequence[AttentionRecord], words: bool = False, distances: bool = False) -> Statistics:
-    """Return the statistics of the maps in records, each one window; words, distances: as in `Counting`.
+def record_statistics(records: Sequence[AttentionRecord], words: bool = False) -> Statistics:
+    """Return the statistics of the maps in records, each one window; words: as in `Counting`.
 
     Norms count as shares of their rows. [PAD] is left out.
 
@@ -244,8 +240,8 @@ def record_statistics(records: Sequence[AttentionRecord], words: bool = False, d
     if not records:
         raise RequestError("there is no record to make statistics of")
     first = records[0]
-    counting = Counting(first.mask_name, distances, "weight" if first.measure == "weight" else "norm", words)
-    total = Sums.nothing(first.model.layers, first.model.heads, distances)
+    counting = Counting(first.mask_name, "weight" if first.measure == "weight" else "norm", words)
+    total = Sums.nothing(first.model.layers, first.model.heads)
     for record in records:
         for what, one, other in (
             ("model", record.model, first.model),
@@ -255,7 +251,7 @@ def record_statistics(records: Sequence[AttentionRecord], words: bool = False, d
             if one != other:
                 raise RequestError(f"statistics are of one {what}, and the records have several: save them apart")
         whole = _complete(merge_words(record) if words else record)
-        total += plain_part(Window.uncut(whole.tokens), whole.weights, whole.masks, distances).of_text()
+        total += plain_part(Window.uncut(whole.tokens), whole.weights, whole.masks).of_text()
     return Statistics.of(total, first.model, counting)
 
 
@@ -287,121 +283,84 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
 # --- loading --------------------------------------------------------------------------------------------
 
 _FIGURES = fields(dict.fromkeys(FIGURES, real()))
-_NUMBERS = list_of(list_of(real()))
 
 # The document of `stats --json`. Labels, strengths and patterns are computed again from its figures.
 DOCUMENT = fields(
     {
         "model": MODEL,
         "mask": one_of(choices.names(choices.MaskName)),
+        "measure": one_of(("weight", "share of norm")),
+        "words": flag(),
         "texts": integer(1),
         "tokens": integer(1),
         "partial": flag(),
         "entropy_limit": anything,  # a number, or one per layer of the model
         "heads": list_of(
             fields(
-                {"layer": integer(), "head": integer(), "figures": _FIGURES, "spread": _FIGURES},
-                {"label": one_of((*PATTERNS, BROAD)), "strength": real()},
+                {
+                    "layer": integer(),
+                    "head": integer(),
+                    "label": one_of((*PATTERNS, BROAD)),
+                    "strength": real(),
+                    "figures": _FIGURES,
+                    "spread": _FIGURES,
+                }
             )
         ),
-    },
-    {  # older files lack some of these
-        "kind": one_of(choices.names(choices.Itself)),
-        "measure": one_of(("weight", "share of norm")),
-        "words": flag(),
-        "alike": maybe(list_of(fields(dict.fromkeys(LINEAR, real())))),
+        "alike": list_of(fields(dict.fromkeys(LINEAR, real()))),
         "patterns": anything,
-        "distances": fields({"divergence": _NUMBERS, "embedding": _NUMBERS, "clusters": list_of(integer())}),
     },
+    {"kind": one_of(choices.names(choices.Itself))},
 )
 NOTHING = 1e-6  # rounding of numbers that should be 0
-LOADED = (".json", ".npz")
 
 
 def load_statistics(path: Path) -> Statistics:
-    """Load statistics that were saved as .json, or as .npz by an older version.
+    """Load statistics that were saved as .json.
 
     Raises RequestError if the file is missing, cut short, or holds something else.
     """
     try:
-        if check_suffix(path, LOADED, "statistics to load") == ".json":
-            found = read_json(path)
-        else:
-            found = _as_document(read_npz(path, ("names", "figures", "spread", "about")))
+        found = read_json(path)
         DOCUMENT(found, "it")
         return _read_document(found)
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
 
 
-def _as_document(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return a document, without labels, from the arrays of an .npz. Raises ValueError."""
-    found, shape = parse_json(str(arrays["about"])), arrays["figures"].shape
-    if not isinstance(found, dict) or len(shape) != 3 or arrays["spread"].shape != shape or arrays["names"].ndim != 1:
-        raise ValueError("its arrays have other shapes")
-    found["heads"] = [
-        {
-            "layer": layer,
-            "head": head,
-            **{
-                kind: dict(zip(arrays["names"].tolist(), arrays[kind][layer, head].tolist(), strict=True))
-                for kind in ("figures", "spread")
-            },
-        }
-        for layer, head in product(range(shape[0]), range(shape[1]))
-    ]
-    if "alike" in arrays:
-        found["alike"] = [dict(zip(LINEAR, one, strict=True)) for one in arrays["alike"].tolist()]
-    if between := arrays.keys() & {"divergence", "embedding", "clusters"}:
-        found["distances"] = {name: arrays[name].tolist() for name in between}
-    return found
-
-
 def _read_document(found: dict[str, Any]) -> Statistics:
-    """Return the statistics in a document, whose heads may stand in any order. Raises ValueError for numbers that no
-    head has, and for others than its model has.
-    """
+    """Return the statistics in a document. Raises ValueError for numbers that no head has."""
     layers, heads, limit = found["model"]["layers"], found["model"]["heads"], found["entropy_limit"]
-    by_number = {(one["layer"], one["head"]): one for one in found["heads"]}
-    if len(by_number) < len(found["heads"]) or by_number.keys() != set(product(range(layers), range(heads))):
-        raise ValueError(f"it is not of all {heads} heads of {layers} layers, each once")
+    places = zip(product(range(layers), range(heads)), found["heads"], strict=False)
+    if len(found["heads"]) != layers * heads or any(place != (one["layer"], one["head"]) for place, one in places):
+        raise ValueError(f"it is not of all {heads} heads of {layers} layers in their order")
 
     def doubles(name: str, values: Any, *shape: int) -> Doubles:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiu" or array.shape != shape:
-            raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, and by its model {list(shape)}")
-        if not (np.isfinite(array) & (array >= (-np.inf if name == "embedding" else -NOTHING))).all():
+        array = np.array(values, dtype=np.float64).reshape(shape)
+        if not (np.isfinite(array) & (array >= -NOTHING)).all():
             raise ValueError(f"{name} has a number that no head has")
-        return array.astype(np.float64)
+        return array
 
-    distances = None
-    if (between := found.get("distances")) is not None:
-        every, clusters = layers * heads, between["clusters"]
-        if len(clusters) != every or set(clusters) != set(range(len(set(clusters)))):
-            raise ValueError("clusters are not numbered from 0 on")
-        divergence = doubles("divergence", between["divergence"], every, every)
-        distances = Distances(divergence, doubles("embedding", between["embedding"], every, 2), clusters)
-    by_kind = {}
-    for kind in ("figures", "spread"):
-        rows = [[one[kind][name] for name in FIGURES] for _, one in sorted(by_number.items())]
-        by_kind[kind] = doubles(kind, np.reshape(rows, (layers, heads, -1)), layers, heads, len(FIGURES))
-    if (by_kind["figures"][..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
+    def by_head(kind: str) -> Doubles:
+        values = [[one[kind][name] for name in FIGURES] for one in found["heads"]]
+        return doubles(kind, values, layers, heads, len(FIGURES))
+
+    figures = by_head("figures")
+    if (figures[..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
         raise ValueError("a head gives more than all of its weight")
-    limits = doubles("entropy_limit", limit, *([layers] if isinstance(limit, list) else []))
-    alike = found.get("alike") and [[one[name] for name in LINEAR] for one in found["alike"]]
     return Statistics(
         model=ModelInfo(**found["model"]),
         mask=found["mask"],
         texts=found["texts"],
         tokens=found["tokens"],
-        entropy_limit=np.broadcast_to(limits, layers),
-        **by_kind,
+        entropy_limit=doubles("entropy_limit", limit if isinstance(limit, list) else [limit] * layers, layers),
+        figures=figures,
+        spread=by_head("spread"),
+        alike=doubles("alike", [[one[name] for name in LINEAR] for one in found["alike"]], layers, len(LINEAR)),
         partial=found["partial"],
-        measure=found.get("measure", "weight"),
-        words=found.get("words", False),
-        alike=None if alike is None else doubles("alike", alike, layers, len(LINEAR)),
+        measure=found["measure"],
+        words=found["words"],
         kind=found.get("kind", "encoder"),
-        distances=distances,
     )

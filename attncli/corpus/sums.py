@@ -5,7 +5,6 @@ of them has to be kept. Every token counts once as a query, special tokens too; 
 """
 
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy.typing as npt
 from attncli.analysis.patterns import EVERY, SAME_WORD, pattern_keys
 from attncli.base import choices
 from attncli.base.arrays import Bools, Brief, Doubles, Floats
-from attncli.base.errors import RequestError, install_hint
 from attncli.record.selection import check_choices
 from attncli.text.windows import Window
 
@@ -35,29 +33,27 @@ MEANING: dict[choices.Figure, str] = {
 FIGURES = choices.names(choices.Figure)
 LINEAR = FIGURES[2:]  # the figures that are sums of weights times `factors`
 SAME = LINEAR.index(SAME_WORD)
+LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
 class Counting:
     """The figures to count over a corpus.
 
-    mask: "padding", "causal" or "none". distances: also count the distances between all heads. measure: "weight", or
-    "norm", whose rows are divided by their sums. words: between words instead of tokens. which: the "encoder" (the
-    default) or the "decoder" of an encoder-decoder, on the text that it writes; the kind of any other model.
+    mask: "padding", "causal" or "none". measure: "weight", or "norm", whose rows are divided by their sums. words:
+    between words instead of tokens. which: the "encoder" (the default) or the "decoder" of an encoder-decoder, on the
+    text that it writes; the kind of any other model.
 
-    Raises RequestError for an unknown mask, measure or part, and if distances need a library that is not installed.
+    Raises RequestError for an unknown mask, measure or part.
     """
 
     mask: str | None = None
-    distances: bool = False
     measure: str = "weight"
     words: bool = False
     which: str | None = None
 
     def __post_init__(self) -> None:
         check_choices(self.mask, self.measure, self.which)
-        if self.distances:
-            check_installed()  # hours before they are computed
 
 
 USUAL = Counting()
@@ -93,8 +89,6 @@ class Sums(Brief):
     counts, having: how many queries and texts these are over: all, but for "same_word" the queries whose word occurs
     elsewhere, where the layer's mask allows it, and the texts that have any. float64 `[layer, figure]`.
     limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
-    divergence: the sum over all queries of the Jensen-Shannon divergence between each two heads,
-    `[layers * heads, layers * heads]`; None unless it was asked for.
     alike: the sum over all queries of the figures in LINEAR of uniform attention. float64 `[layer, figure]`.
     """
 
@@ -107,29 +101,19 @@ class Sums(Brief):
     counts: Doubles
     having: Doubles
     alike: Doubles
-    divergence: Doubles | None = None
 
     @classmethod
-    def nothing(cls, layers: int, heads: int, divergence: bool = False) -> "Sums":
+    def nothing(cls, layers: int, heads: int) -> "Sums":
         zero, none = np.zeros((layers, heads, len(FIGURES))), np.zeros((layers, len(FIGURES)))
-        between = np.zeros((layers * heads, layers * heads)) if divergence else None
-        return cls(0, 0, np.zeros(layers), zero, zero, zero, none, none, np.zeros((layers, len(LINEAR))), between)
+        return cls(0, 0, np.zeros(layers), zero, zero, zero, none, none, np.zeros((layers, len(LINEAR))))
 
     @classmethod
-    def of_part(
-        cls,
-        queries: int,
-        totals: Doubles,
-        limit: Doubles,
-        alike: Doubles,
-        repeats: Doubles,
-        divergence: Doubles | None = None,
-    ) -> "Sums":
+    def of_part(cls, queries: int, totals: Doubles, limit: Doubles, alike: Doubles, repeats: Doubles) -> "Sums":
         """Return the sums over some queries of a text. repeats: those that have their word elsewhere, `[layer]`."""
         zero, none = np.zeros_like(totals), np.zeros((len(totals), len(FIGURES)))
         counts = np.full_like(none, queries)
         counts[:, FIGURES.index(SAME_WORD)] = repeats
-        return cls(0, queries, limit, totals, zero, zero, counts, none, alike, divergence)
+        return cls(0, queries, limit, totals, zero, zero, counts, none, alike)
 
     def of_text(self) -> "Sums":
         """Return these sums over all queries of one text as those of a whole text."""
@@ -137,8 +121,7 @@ class Sums(Brief):
         return replace(self, texts=1, means=mean, squares=mean**2, having=np.minimum(self.counts, 1))
 
     def __add__(self, other: "Sums") -> "Sums":
-        more = vars(other)
-        added: dict[str, Any] = {name: None if one is None else one + more[name] for name, one in vars(self).items()}
+        added: dict[str, Any] = {name: one + getattr(other, name) for name, one in vars(self).items()}
         return Sums(**added)
 
     @property
@@ -158,7 +141,7 @@ class Sums(Brief):
         return self.alike / np.maximum(self.counts[:, -len(LINEAR) :], 1)
 
 
-def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, distances: bool = False) -> Sums:
+def plain_part(window: Window, weights: Floats, allowed: Bools | None = None) -> Sums:
     """Return the sums over the queries of a window that count, from its weights `[layer, head, query, key]`.
 
     This is for records, and the reference that `attncli.corpus.batch_sums` is compared with.
@@ -184,105 +167,4 @@ def plain_part(window: Window, weights: Floats, allowed: Bools | None = None, di
         limit=np.log(keys).sum(axis=(1, 2)),
         alike=(seen / keys).reshape(len(seen), -1) @ linear.astype(np.float64),
         repeats=(seen & (by_figure[SAME] > 0)).any(axis=-1).sum(axis=-1),
-        divergence=divergence_sums(rows.reshape(-1, *rows.shape[2:])) if distances else None,
     )
-
-
-# --- distances between heads ----------------------------------------------------------------------------
-
-MOST_CLUSTERS = 10
-LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
-
-
-@dataclass(frozen=True, repr=False)
-class Distances(Brief):
-    """Distances between heads, layer by layer: head h of layer l has the number l * heads + h.
-
-    divergence: the mean Jensen-Shannon divergence over tokens, `[head, head]`, in nats.
-    embedding: points in a plane, `[head, 2]`; clusters: the cluster of each head, from 0.
-    """
-
-    divergence: Doubles
-    embedding: Doubles
-    clusters: list[int]
-
-    @classmethod
-    def of(cls, divergence: Doubles) -> "Distances":
-        """Embed and cluster heads. Raises RequestError if scipy or scikit-learn is not installed."""
-        check_installed()
-        metric = np.sqrt(divergence)
-        return cls(divergence, embedded(metric), clustered(metric))
-
-    def document(self) -> dict[str, Any]:
-        """Return their part of the document of `stats --json`."""
-        return {
-            "divergence": self.divergence.tolist(),
-            "embedding": self.embedding.tolist(),
-            "clusters": self.clusters,
-        }
-
-
-def divergence_sums(weights: Floats) -> Doubles:
-    """Return the sum over queries of the Jensen-Shannon divergence between heads (Clark et al. 2019, section 6).
-
-    With p and q the weights of two heads from one query, JS = H((p + q) / 2) - (H(p) + H(q)) / 2, in nats: 0 if they
-    are equal, ln 2 if they share no key (Lin 1991, section IV, with equal weights).
-
-    weights `[head, query, key]` -> float64 `[head, head]`.
-    """
-    own = _entropies(weights)
-    heads = len(weights)
-    between = np.zeros((heads, heads))
-    for head in range(heads - 1):
-        middle = (weights[head] + weights[head + 1 :]) / 2
-        between[head, head + 1 :] = _entropies(middle) - (own[head] + own[head + 1 :]) / 2
-    return np.maximum(between + between.T, 0.0)  # rounding can leave less than 0
-
-
-def _entropies(weights: Floats) -> Doubles:
-    """Return the sum over queries of each head's entropy, in single precision because there are many pairs."""
-    logs = np.log(np.maximum(weights, LEAST))
-    return -(weights * logs).sum(axis=-1).sum(axis=-1, dtype=np.float64)
-
-
-def embedded(metric: Doubles) -> Doubles:
-    """Return points in a plane whose distances are near these: classical multidimensional scaling (Torgerson 1952).
-
-    It is the kernel PCA of -d^2 / 2 (Williams 2002). The root of the mean divergence is a distance between points of
-    a Euclidean space (Endres and Schindelin 2003), which the plane is a projection of.
-    """
-    from sklearn.decomposition import KernelPCA
-
-    if len(metric) < 3 or not metric.any():  # no plane, or a single point
-        return np.zeros((len(metric), 2))
-    points: Doubles = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-(metric**2) / 2)
-    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))  # heads along a line have one number only
-
-
-def clustered(metric: Doubles) -> list[int]:
-    """Return the cluster of each head: Ward 1963, cut into the number of clusters from 2 to 10 that has the best
-    silhouette (Rousseeuw 1987).
-
-    The cluster of the first head is 0, that of the first head outside it 1, and so on.
-    """
-    from scipy.cluster.hierarchy import fcluster, linkage
-    from scipy.spatial.distance import squareform
-    from sklearn.metrics import silhouette_score
-
-    if len(metric) < 3 or not metric.any():
-        return [0] * len(metric)
-    tree = linkage(squareform(metric, checks=False), "ward")
-    cuts = [fcluster(tree, count, "maxclust") for count in range(2, min(MOST_CLUSTERS, len(metric) - 1) + 1)]
-
-    def silhouette(cut: Any) -> float:
-        return silhouette_score(metric, cut, metric="precomputed") if len(set(cut)) > 1 else -1.0  # it has none
-
-    numbers: dict[Any, int] = {}
-    return [numbers.setdefault(cluster, len(numbers)) for cluster in max(cuts, key=silhouette)]
-
-
-def check_installed() -> None:
-    """Raises RequestError if scipy or scikit-learn is not installed."""
-    for module, package in (("scipy", "scipy"), ("sklearn", "scikit-learn")):
-        if find_spec(module) is None:
-            raise RequestError(f"--distances needs {package}: {install_hint('stats')}")

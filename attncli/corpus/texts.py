@@ -14,26 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.untrusted import parse_json
-from attncli.corpus.files import (
-    CHUNK,
-    PARQUET,
-    TEXTS,
-    BadFile,
-    FileKinds,
-    InputFile,
-    find_inputs,
-    import_arrow,
-    is_json,
-    is_table,
-    open_input,
-)
+from attncli.corpus.files import JSON, TABLES, TEXTS, BadFile, InputFile, find_inputs, import_arrow, open_input, suffix
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import Window, windows
 
 FIELD = "text"  # the field or column that holds the text, unless another is named
 LONGEST = 2**26  # bytes of a line, or of a paragraph: all of it is in memory
-TOO_LONG = f"longer than {LONGEST >> 20} MB: put a text on each line, or cut it"
 ROWS = 2**10  # rows of a table that are in memory at a time
 
 
@@ -59,62 +46,53 @@ class Line(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """A line as it stands in a file; at: its first byte; content: None if it is longer than LONGEST."""
+    """A line as it stands in a file, without a byte order mark."""
 
     where: LinePlace
-    at: int
-    content: bytes | None
+    content: bytes
 
     def decoded(self) -> str:
-        """Return the line without a byte order mark. Raises ValueError with the reason if it is no text."""
-        if self.content is None:
-            raise ValueError(TOO_LONG)
+        """Return the line as text. Raises ValueError with the reason if it is none."""
         try:
-            return self.content.decode("utf-8-sig" if self.at == 0 else "utf-8")
+            return self.content.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"not UTF-8 at byte {error.start}") from error
 
     @property
     def is_blank(self) -> bool:
-        encoding = "utf-8-sig" if self.at == 0 else "utf-8"
-        return self.content is not None and not self.content.decode(encoding, "replace").strip()
+        return not self.content.decode(errors="replace").strip()
 
 
 def lines(one: InputFile) -> Iterator[RawLine]:
-    """Yield the lines of a file. Raises BadFile if it can't be read."""
+    """Yield the lines of a file. Raises BadFile if it can't be read, or for a line longer than LONGEST."""
     with open_input(one) as file:
-        at = 0
         for number in count(1):
             content = file.readline(LONGEST + 1)
             if not content:
                 return
-            length = len(content)
-            yield RawLine(LinePlace(one.display_name, number), at, content if length <= LONGEST else None)
-            while length > LONGEST and not content.endswith(b"\n") and (content := file.readline(CHUNK)):
-                at += len(content)
-            at += length
+            where = LinePlace(one.display_name, number)
+            _check_length(where, len(content))
+            yield RawLine(where, content.removeprefix(b"\xef\xbb\xbf") if number == 1 else content)
 
 
-def paragraphs(one: InputFile) -> Iterator[tuple[int, list[RawLine]]]:
-    """Yield the lines between empty ones, with the first byte of the empty line before them, or 0.
-
-    One that is longer than LONGEST ends with a line without content. Raises BadFile as `lines`.
-    """
-    place, block, room, too_long = 0, list[RawLine](), LONGEST, False
+def paragraphs(one: InputFile) -> Iterator[list[RawLine]]:
+    """Yield the lines between empty ones. Raises BadFile as `lines`, also for a paragraph longer than LONGEST."""
+    block, size = list[RawLine](), 0
     for line in lines(one):
-        if line.is_blank:
-            if block:
-                yield place, block
-            place, block, room, too_long = line.at, [], LONGEST, False
-        elif not too_long:
-            room -= len(line.content or b"")
-            too_long = line.content is None or room < 0
-            block.append(line._replace(content=None) if too_long else line)
-            if too_long:
-                yield place, block
-                block = []
+        if not line.is_blank:
+            block.append(line)
+            size += len(line.content)
+            _check_length(block[0].where, size)
+        elif block:
+            yield block
+            block, size = [], 0
     if block:
-        yield place, block
+        yield block
+
+
+def _check_length(where: LinePlace, length: int) -> None:
+    if length > LONGEST:
+        raise BadFile(f"{where}: longer than {LONGEST >> 20} MB: put a text on each line, or cut it")
 
 
 # --- tables ---------------------------------------------------------------------------------------------
@@ -123,12 +101,12 @@ def paragraphs(one: InputFile) -> Iterator[tuple[int, list[RawLine]]]:
 def rows(one: InputFile, field: str) -> Iterator[str | None]:
     """Yield the texts of a column of a table, some rows at a time.
 
-    Raises RequestError if the table has no such column, or if the column holds no texts; BadFile for a garbled table.
+    Raises RequestError if the table has no such column of texts; BadFile for a garbled table.
     """
     pyarrow = import_arrow()
     with open_input(one) as file:
-        if one.path.lower().endswith(PARQUET):
-            table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=CHUNK)
+        if suffix(one.name) == ".parquet":
+            table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=2**20)
             check_column(one, table.schema_arrow, field)
             batches = table.iter_batches(ROWS, columns=[field], use_threads=False)
         elif file.read(6) == b"ARROW1":
@@ -149,17 +127,15 @@ def rows(one: InputFile, field: str) -> Iterator[str | None]:
 def check_column(one: InputFile, schema: Any, field: str) -> None:
     """Raises RequestError unless there is exactly one column of that name, and it holds texts."""
     kinds = import_arrow().types
-    names = shorten(", ".join(map(printable, schema.names)), 100)
-    if (count := schema.names.count(field)) != 1:
-        there = "no column" if not count else f"{count} columns"
-        raise RequestError(f"{one.display_name} has {there} {quoted(field)}: it has {names}")
-    kind = schema.field(field).type
-    inner = kind.value_type if kinds.is_dictionary(kind) else kind
-    if not (kinds.is_string(inner) or kinds.is_large_string(inner) or kinds.is_string_view(inner)):
-        raise RequestError(
-            f"{one.display_name}: its column {quoted(field)} is of {shorten(str(kind), 30)}, not of texts: it has "
-            f"{names}"
+    found = [schema.field(place).type for place in schema.get_all_field_indices(field)]
+    inner = [kind.value_type if kinds.is_dictionary(kind) else kind for kind in found]
+    if len(inner) != 1 or not (
+        kinds.is_string(inner[0]) or kinds.is_large_string(inner[0]) or kinds.is_string_view(inner[0])
+    ):
+        names = shorten(
+            ", ".join(printable(f"{name} ({kind})") for name, kind in zip(schema.names, schema.types, strict=True)), 150
         )
+        raise RequestError(f"{one.display_name} has no column {quoted(field)} of texts (string): it has {names}")
 
 
 # --- which texts are taken ------------------------------------------------------------------------------
@@ -171,42 +147,37 @@ class Choosing(ABC):
 
     skip_bad: report a bad text in a Notice, and skip it. limit: how many of the texts that are taken are read, at most.
     sample: the share of the texts that is taken, above 0 and up to 1; None takes all. Whether a text is taken depends
-    only on the seed, its place in its file, and its content. kinds: of the files that a folder stands for.
+    only on its place in its file and its content. kinds: suffixes of the files that a folder stands for.
     """
 
-    kinds: ClassVar[FileKinds] = TEXTS
+    kinds: ClassVar[Sequence[str]] = TEXTS
     skip_bad: bool = False
     limit: int | None = None
     sample: float | None = None
-    seed: int = 0
 
     def __post_init__(self) -> None:
         """Raises RequestError for a share out of range."""
         if self.sample is not None and not 0 < self.sample <= 1:
             raise RequestError(f"--sample {self.sample:g}: a share of the texts, above 0 and up to 1")
 
-    def takes(self, place: int, content: str) -> bool:
-        """Return whether the text at a place is in the sample."""
+    def takes(self, text: Line) -> bool:
+        """Return whether a text is in the sample."""
         if self.sample is None:
             return True
-        drawn = blake2b(f"{self.seed} {place} ".encode() + content.encode("utf-8", "surrogatepass"), digest_size=8)
+        drawn = blake2b(f"{text.where.number} {text.text}".encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(drawn.digest(), "big") < self.sample * 2**64
 
     @abstractmethod
     def read(self, one: InputFile) -> Iterator[Any]:
         """Yield the texts of a file that are taken, whatever the limit."""
 
-    def inputs(self, names: Sequence[str]) -> list[InputFile]:
-        """Return the files. Raises RequestError as `find_inputs`, and for options that have no effect on them."""
-        return find_inputs(names, self.kinds)
-
     def texts(self, names: Sequence[str]) -> Iterator[Any]:
-        """Return the texts of files in order, up to the limit. The files are found first (`inputs`).
+        """Return the texts of files in order, up to the limit. The files are found first (`find_inputs`).
 
-        Raises RequestError as `inputs`; then, with file and line, for a text that is none, and BadFile for a file that
-        can't be read.
+        Raises RequestError as `find_inputs`; then, with file and line, for a text that is none, and BadFile for a file
+        that can't be read.
         """
-        inputs = self.inputs(names)
+        inputs = find_inputs(names, self.kinds)
 
         def each() -> Iterator[Any]:
             for one in inputs:
@@ -219,69 +190,59 @@ class Choosing(ABC):
 
         return islice(each(), self.limit)
 
+    def refuse(self, where: LinePlace, why: str) -> None:
+        """Report a line that holds no text. Raises RequestError unless bad lines are skipped."""
+        if not self.skip_bad:
+            hint = ": --skip-bad passes such texts over" if where.file else ""
+            raise RequestError(f"{where}: {why}{hint}")
+        warnings.warn(f"skipped {where}: {why}", Notice, stacklevel=2)
+
 
 @dataclass(frozen=True)
 class TextFormat(Choosing):
     """The form of texts in their files, and the choice among them.
 
-    paragraphs: a text goes on until an empty line, not to the end of its line. field: the field of a JSON object, or
-    the column of a table, that is the text; None is "text". json: each line is a JSON object, whatever its file is
-    called.
+    paragraphs: a text goes on until an empty line, not to the end of its line. field: the column of a table that is the
+    text, and all other files are JSON lines with the text in that field; None is "text" in tables and .jsonl.
     """
 
     paragraphs: bool = False
     field: str | None = None
-    json: bool = False
 
     def __post_init__(self) -> None:
         """Raises RequestError for options that exclude each other, and as `Choosing`."""
         super().__post_init__()
-        if self.paragraphs and (self.json or self.field is not None):
-            raise RequestError("--jsonl has one text a line, --paragraphs several lines a text: which one is meant?")
-
-    def inputs(self, names: Sequence[str]) -> list[InputFile]:
-        found = super().inputs(names)
-        if self.field is not None and not (self.json or any(is_json(one.name) or is_table(one.name) for one in found)):
-            raise RequestError("--field is of .jsonl, .parquet, .arrow, and here are lines of text: leave it out")
-        return found
+        if self.paragraphs and self.field is not None:
+            raise RequestError("--field has one text a line, --paragraphs several lines a text: which one is meant?")
 
     def read(self, one: InputFile) -> Iterator[Line]:
-        return (line for at, line in self._lines(one) if line.text and self.takes(at, line.text))
+        return (line for line in self._lines(one) if line.text and self.takes(line))
 
-    def _lines(self, one: InputFile) -> Iterator[tuple[int, Line]]:
-        """Yield all texts of a file, with their places: bytes, or rows. Empty lines are no texts."""
-        json, table = self.json or is_json(one.name), is_table(one.name)
+    def _lines(self, one: InputFile) -> Iterator[Line]:
+        """Yield all texts of a file. Empty ones are no texts."""
+        table = suffix(one.name) in TABLES
+        json = not table and (self.field is not None or suffix(one.name) in JSON)
         if self.paragraphs and (json or table):
-            raise RequestError(
-                f"{one.display_name} has one text a {'row' if table else 'line'}: leave out --paragraphs"
-            )
+            raise RequestError(f"{one.display_name} has one text a line: leave out --paragraphs")
         if table:
-            for at, text in enumerate(rows(one, self.field or FIELD)):
-                line = Line(LinePlace(one.display_name, at + 1, "row"), (text or "").strip())
-                if text is None:
-                    self.refuse(line, "there is no text (null)")
-                yield at, line
+            for number, text in enumerate(rows(one, self.field or FIELD), 1):
+                yield Line(LinePlace(one.display_name, number, "row"), (text or "").strip())
         elif self.paragraphs:
-            for at, block in paragraphs(one):
-                if any(raw.content is None for raw in block):
-                    self.refuse(Line(block[0].where, ""), TOO_LONG)
-                    continue
-                parts = [part for raw in block if (part := self._text_of(raw))]
-                if parts:
-                    yield at, Line(parts[0].where, " ".join(part.text for part in parts))
+            for block in paragraphs(one):
+                if parts := [part for raw in block if (part := self._text_of(raw))]:
+                    yield Line(parts[0].where, " ".join(part.text for part in parts))
         else:
             for raw in lines(one):
                 if found := self._text_of(raw, json):
-                    yield raw.at, found
+                    yield found
 
     def _text_of(self, raw: RawLine, json: bool = False) -> Line | None:
-        """Return the text of a line; None for a bad one that is skipped, and for an empty one."""
+        """Return the text of a line; None for a bad one that is skipped."""
         try:
             text = raw.decoded().strip()
-            text = _field_of(text, self.field or FIELD) if text and json else text
-            return Line(raw.where, text) if text else None
+            return Line(raw.where, _field_of(text, self.field or FIELD) if text and json else text)
         except ValueError as error:
-            self.refuse(Line(raw.where, ""), str(error))
+            self.refuse(raw.where, str(error))
             return None
 
     def windows(self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None) -> Iterator[Window]:
@@ -293,14 +254,7 @@ class TextFormat(Choosing):
             try:
                 yield from windows(number, line.text, tokenizer, stride)
             except Unreadable as error:
-                self.refuse(line, str(error))
-
-    def refuse(self, line: Line, why: str) -> None:
-        """Report a line that holds no text. Raises RequestError unless bad lines are skipped."""
-        if not self.skip_bad:
-            hint = f": --skip-bad passes such {line.where.unit}s over" if line.where.file else ""
-            raise RequestError(f"{line.where}: {why}{hint}")
-        warnings.warn(f"skipped {line.where}: {why}", Notice, stacklevel=2)
+                self.refuse(line.where, str(error))
 
 
 def _field_of(line: str, field: str) -> str:
@@ -309,8 +263,6 @@ def _field_of(line: str, field: str) -> str:
         found = parse_json(line)
     except ValueError as error:
         raise ValueError(f"not JSON ({first_line(error)})") from error
-    if not isinstance(found, dict) or field not in found:
-        raise ValueError(f"no JSON object with a field {quoted(field)}")
-    if not isinstance(found[field], str):
-        raise ValueError(f"its field {quoted(field)} is no text")
+    if not isinstance(found, dict) or not isinstance(found.get(field), str):
+        raise ValueError(f"no JSON object with a text in {quoted(field)}")
     return found[field].strip()

@@ -5,7 +5,6 @@ Format: https://universaldependencies.org/format.html
 """
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -13,10 +12,10 @@ from sys import intern
 
 import numpy as np
 
-from attncli.base.errors import Notice, RequestError, install_hint
+from attncli.base.errors import RequestError, install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.files import TREEBANKS, InputFile
-from attncli.corpus.texts import Choosing, LinePlace, paragraphs
+from attncli.corpus.texts import Choosing, Line, LinePlace, paragraphs
 from attncli.text.tokens import Tokens
 
 PUNCTUATION = "punct"
@@ -108,20 +107,17 @@ class TreebankFormat(Choosing):
             import conllu  # noqa: F401
         except ImportError as error:
             raise RequestError(f"reading a treebank needs conllu: {install_hint('probe')}") from error
-        for at, block in paragraphs(one):
+        for block in paragraphs(one):
+            words = [raw for raw in block if not raw.content.startswith(b"#")]
+            if not words:
+                continue
+            where = words[0].where
             try:
-                rows = [(raw.where, raw.decoded().rstrip("\r\n")) for raw in block]
-                words = [row for row in rows if not row[1].startswith("#")]
-                if words and self.takes(at, "\n".join(line for _, line in words)):
-                    yield _read_sentence(words[0][0], "\n".join(line for _, line in rows))
+                text = "\n".join(raw.decoded().rstrip("\r\n") for raw in block)
+                if self.takes(Line(where, text)):
+                    yield _read_sentence(where, text)
             except ValueError as error:
-                lines = ((raw.where, (raw.content or b"").removeprefix(b"\xef\xbb\xbf")) for raw in block)
-                where = next((place for place, line in lines if not line.startswith(b"#")), block[0].where)
-                if not self.skip_bad:
-                    raise RequestError(
-                        f"{where}: {first_line(error)}: --skip-bad passes such sentences over"
-                    ) from error
-                warnings.warn(f"skipped a sentence: {where}: {first_line(error)}", Notice, stacklevel=2)
+                self.refuse(where, first_line(error))
 
 
 def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
@@ -133,51 +129,41 @@ def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
         tokens = parse_token_and_metadata(block)
     except ParseException as error:
         raise ValueError(first_line(error)) from error
-    words: list[str] = []
-    heads: list[int] = []
-    relations: list[str] = []
+    if any("deprel" not in token for token in tokens):
+        raise ValueError("a line has not the 10 columns of CoNLL-U, with tabs between them")
+    words = [token for token in tokens if isinstance(token["id"], int)]  # others: 2-3 is a multiword token, 6.1 empty
+    if not words or [token["id"] for token in words] != list(range(1, len(words) + 1)):
+        raise ValueError("the words of the sentence are not numbered 1, 2, 3 ...")
+    places: list[int | None] = []
+    for token in words:
+        head = token["head"]
+        if head is None or not 0 <= head <= len(words):
+            raise ValueError(f"the head of word {token['id']} is {head}, and the sentence has words 1 to {len(words)}")
+        places.append(head - 1 if head else None)
+    if _has_cycle(places):
+        raise ValueError("the heads lead in a circle: this is no tree")
+    multiword = {
+        token["id"][0]: token for token in tokens if not isinstance(token["id"], int) and token["id"][1] == "-"
+    }
     surface: list[tuple[str, int, bool]] = []  # forms as written: of how many words, and whether a space follows
-    inside = 0  # the last word of the multiword token so far
-    for token in tokens:
-        if "deprel" not in token:
-            raise ValueError(f"{len(token)} columns, and CoNLL-U has 10, with tabs between them")
-        spaced = (token.get("misc") or {}).get("SpaceAfter") != "No"
-        number, ranged = token["id"], isinstance(token["id"], tuple)
-        if ranged:
-            number, kind, last = number
-            if kind == ".":
-                continue  # an empty node is no word
-        if number != len(words) + 1 or (ranged and number <= inside):
-            raise ValueError(f"word {len(words) + 1} of the sentence is expected, and here is {number}")
-        if ranged:
-            inside = last
-            surface.append((token["form"], last - number + 1, spaced))
-            continue
-        if number > inside:
-            surface.append((token["form"], 1, spaced))
-        if token["head"] is None:
-            raise ValueError(f"word {number} has no head: a treebank with trees is needed")
-        words.append(intern(token["form"]))
-        heads.append(token["head"])
-        relations.append(intern(token["deprel"]))
-    if len(words) < max(inside, 1):
-        missing = "has no word" if not words else f"ends before word {inside}, the last of a multiword token"
-        raise ValueError(f"the sentence {missing}")
-    for head in heads:
-        if not 0 <= head <= len(words):
-            raise ValueError(f"head {head} is no word of the sentence, which has {len(words)}")
-    places = [None if head == 0 else head - 1 for head in heads]
-    looping = _find_cycle(places)
-    if looping is not None:
-        raise ValueError(f"from word {looping + 1} on the heads lead in a circle: this is no tree")
-    forms = "".join(form + " " * spaced for form, _, spaced in surface).strip(" ")
+    number = 1
+    while number <= len(words):
+        token = multiword.get(number, words[number - 1])
+        last = number if isinstance(token["id"], int) else token["id"][2]
+        if last > len(words):
+            raise ValueError(f"a multiword token ends with word {last}, and the sentence has {len(words)}")
+        surface.append((token["form"], last - number + 1, (token.get("misc") or {}).get("SpaceAfter") != "No"))
+        number = last + 1
+    forms = [intern(token["form"]) for token in words]
+    relations = [intern(token["deprel"]) for token in words]
     written = (tokens.metadata.get("text") or "").strip()
-    spans = _find_forms(written, words, surface) if written else None
+    spans = _find_forms(written, forms, surface) if written else None
     if spans is not None:
-        return TreeSentence(words, places, relations, where, written, spans)
-    found = _find_forms(forms, words, surface)
+        return TreeSentence(forms, places, relations, where, written, spans)
+    made = "".join(form + " " * spaced for form, _, spaced in surface).strip(" ")
+    found = _find_forms(made, forms, surface)
     assert found is not None
-    return TreeSentence(words, places, relations, where, forms, found, agrees=not written)
+    return TreeSentence(forms, places, relations, where, made, found, agrees=not written)
 
 
 def _find_forms(
@@ -200,16 +186,16 @@ def _find_forms(
     return None if text[at:].strip() else spans
 
 
-def _find_cycle(heads: Sequence[int | None]) -> int | None:
-    """Return the first word from which the heads lead to no root; None for a tree."""
-    rooted: set[int] = set()
+def _has_cycle(heads: Sequence[int | None]) -> bool:
+    """Return whether the heads of some word lead to no root."""
+    rooted: set[int | None] = {None}
     for word in range(len(heads)):
-        path: set[int] = set()
+        path: set[int | None] = set()
         place: int | None = word
         while place is not None and place not in rooted:
             if place in path:
-                return word
+                return True
             path.add(place)
             place = heads[place]
         rooted |= path
-    return None
+    return False

@@ -9,51 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.base.errors import RequestError
 from attncli.base.progress import Progress
 from attncli.features.feature import Feature
-from attncli.features.options import MODEL, OUTPUT, TEXT, Option, of_files
+from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
 
 if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Workplace
 
 Field = Annotated[
-    str | None,
-    of_files(
-        TEXT,
-        "--field",
-        rare=True,
-        metavar="NAME",
-        help="The field of .jsonl, or the column of .parquet, that is the text.",
-        show_default="text",
-    ),
+    str | None, of_files(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
 ]
 SkipBad = Annotated[
     bool, of_files(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")
 ]
 
 
-def limit(rare: bool = False) -> Option:
-    """Return the option of the number of texts."""
-    return of_files(TEXT, "--limit", rare=rare, min=1, metavar="N", help="Only the first N texts.")
-
-
-Limit = Annotated[int | None, limit(rare=True)]
+Limit = Annotated[int | None, of_files(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")]
 Sample = Annotated[
     float | None, of_files(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.")
 ]
-Seed = Annotated[int, of_files(TEXT, "--seed", rare=True, metavar="N", min=0, help="The random draw of --sample.")]
-
-
 State = Annotated[
     str | None,
-    of_files(
-        OUTPUT, "--state", "--resume", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."
-    ),
-]
-ShardMb = Annotated[
-    float | None,
-    of_files(OUTPUT, "--shard-mb", rare=True, metavar="X", min=0, help="Text of a shard, in MB.", show_default="1"),
+    of_files(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."),
 ]
 Workers = Annotated[
     int | None,
@@ -73,9 +50,7 @@ WorkerGpus = Annotated[
 class CorpusFeature(Feature):
     """A feature that goes through corpora. Its dataclass has these options as fields, each in its place."""
 
-    sample: float | None
     state: str | None
-    shard_mb: float | None
     workers: int | None
     on: str
     worker_gpus: float
@@ -83,16 +58,11 @@ class CorpusFeature(Feature):
     def where(self) -> "Workplace":
         """Return the machines that count shards, and the folder of their sums.
 
-        Raises RequestError for empty shards, for options that have no effect, and as `Workplace` does.
+        Raises RequestError for options that have no effect, and as `Workplace` does.
         """
         from attncli.corpus.running import Workplace
 
-        if self.sample is None:
-            self.refuse("without --sample, whose draw it is", "seed")
-        size = None if self.shard_mb is None else round(self.shard_mb * 2**20)
-        if size == 0:
-            raise RequestError(f"--shard-mb {self.shard_mb:g}: a shard has at least one byte")
-        where = Workplace(self.on, self.workers, self.worker_gpus, self.state, size)
+        where = Workplace(self.on, self.workers, self.worker_gpus, self.state)
         if where.on_ray:
             self.refuse("with --on ray, where --worker-gpus says it", "device")
         return where

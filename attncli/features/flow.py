@@ -258,7 +258,7 @@ def maximum_flows(
         from scipy.sparse.csgraph import maximum_flow
     except ImportError as error:
         raise RequestError(
-            f"attention flow needs scipy: {install_hint('stats')}, or take --method raw,rollout"
+            f"attention flow needs scipy: {install_hint('flow')}, or take --method raw,rollout"
         ) from error
     length = steps.shape[-1]
     capacities = np.rint(steps[: layer + 1] * UNIT).astype(np.int32)

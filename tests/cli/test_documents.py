@@ -83,7 +83,7 @@ CALLS = {
         "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
-        "stats -m tiny lines.txt", "stats -m tiny --distances lines.txt", "stats --from stats.json",
+        "stats -m tiny lines.txt", "stats --from stats.json",
         "stats -m t5 --which decoder lines.txt",
     ],
     "kinds": ["kinds -m minilm", "kinds -m gpt2 lines.txt"],

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from checkpoints import EACH
 from slow import slow_except
 from windows import corpus, sums_of
 
@@ -16,7 +15,7 @@ from attncli import RequestError
 from attncli.analysis.patterns import row_shares
 from attncli.corpus.batch_sums import reduced
 from attncli.corpus.reducer import Pace, Reducer
-from attncli.corpus.sums import FIGURES, Counting, divergence_sums
+from attncli.corpus.sums import FIGURES, Counting
 from attncli.models import weighing
 from attncli.record.grouping import merge_words
 
@@ -96,16 +95,6 @@ def test_statistics_equal_a_plain_loop_over_records(minilm, measure, words, mask
     assert np.allclose(found.spread, spread, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("family", EACH)
-def test_every_family_is_counted_as_its_records_are(tiny, family):
-    model = attncli.load_model(str(tiny(family)), device="cpu", dtype="float64")
-    texts = ["the cat sat on the cat", "it, too"]
-    found = sums_of(Reducer(model), corpus(model, texts))
-    weights = [record.weights for record in model.attend_many(texts)]
-    strongest = np.concatenate([one.max(axis=-1) for one in weights], axis=-1).mean(axis=-1)
-    assert found.figures[..., FIGURES.index("strongest")] == pytest.approx(strongest, abs=1e-6)
-
-
 def test_words_of_a_long_text_are_each_counted_once_and_whole(tiny):
     """A plain loop over the words of every window; "embeddings" is many pieces in the tiny vocabulary."""
     model = attncli.load_model(str(tiny()), device="cpu", dtype="float64")
@@ -133,20 +122,10 @@ def test_no_more_weights_than_a_block_are_ever_there(tiny, monkeypatch):
     attend_into = weighing.attend_into
     monkeypatch.setattr(weighing, "attend_into", watched)
     sums_of(
-        Reducer(model, Counting(distances=True), Pace.on("cpu", block_weights=20_000)),
+        Reducer(model, pace=Pace.on("cpu", block_weights=20_000)),
         corpus(model, ["the cat " * 190]),
     )
     assert max(made) <= 20_000 < 4 * 382**2
-
-
-@pytest.mark.parametrize(("measure", "words"), [("weight", False), ("norm", False), ("weight", True), ("norm", True)])
-def test_divergences_are_those_of_the_records(minilm, measure, words):
-    found = sums_of(Reducer(minilm, Counting(distances=True, measure=measure, words=words)), corpus(minilm, TEXTS))
-    records = minilm.attend_many(TEXTS, measure=measure)
-    shown = [row_shares(merge_words(record) if words else record) for record in records]
-    expected = sum(divergence_sums(record.weights.reshape(72, *record.weights.shape[2:])) for record in shown)
-    assert np.allclose(found.divergence, expected, atol=1e-4)
-    assert found.divergence.max() / found.queries > 0.3
 
 
 def test_scores_that_are_no_numbers_are_refused(tiny):

@@ -1,16 +1,12 @@
 """Statistics over texts and files: what they are of, interrupted, resumed, refused."""
 
-import pickle
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from windows import corpus, sums_of
 
 from attncli import RequestError, load_model
-from attncli.corpus.reducer import CountedHeads, Reducer, corpus_statistics, count_files
+from attncli.corpus.reducer import CountedHeads, corpus_statistics, count_files
 from attncli.corpus.running import Workplace
-from attncli.corpus.shards import Folder
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 
@@ -24,14 +20,6 @@ def file(tmp_path):
     return str(path)
 
 
-def test_the_function_gives_the_figures_and_says_what_they_are_of(minilm):
-    found = corpus_statistics(minilm, iter(TEXTS), mask="causal", measure="norm", words=True)
-    sums = sums_of(Reducer(minilm, Counting("causal", measure="norm", words=True)), corpus(minilm, TEXTS))
-    assert np.array_equal(found.figures, sums.figures) and np.array_equal(found.spread, sums.spread)
-    assert (found.texts, found.tokens, found.distances) == (len(TEXTS), sums.queries, None)
-    assert (found.mask, found.measure, found.words, found.partial) == ("causal", "share of norm", True, False)
-
-
 @pytest.mark.parametrize(
     ("texts", "says"), [([], "no text in the corpus"), (["a cat", " "], "text 1: the text is empty")]
 )
@@ -40,8 +28,8 @@ def test_a_corpus_with_nothing_in_it_is_refused(minilm, texts, says):
         corpus_statistics(minilm, texts)
 
 
-@pytest.mark.parametrize("asked", [{}, {"mask": "causal", "words": True}, {"measure": "norm", "distances": True}])
-def test_texts_of_a_file_are_texts(minilm, file, asked):
+def test_texts_of_a_file_are_texts(minilm, file):
+    asked = {"mask": "causal", "measure": "norm", "words": True}
     found, expected = count_files(minilm, [file], counting=Counting(**asked)), corpus_statistics(minilm, TEXTS, **asked)
     assert found.document() == expected.document()
 
@@ -66,46 +54,15 @@ def test_a_run_goes_on_from_the_shards_that_are_there_to_the_same_bits_and_shows
     assert 0 < again[-1].before.texts < 12 == again[-1].seen.texts
 
 
-@pytest.mark.parametrize(
-    "asked", [{"counting": Counting("causal")}, {"counting": Counting(words=True)}, {"reading": TextFormat(limit=2)}]
-)
-def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path, asked):
+def test_a_folder_of_another_request_changes_nothing(minilm, file, tmp_path):
     where = Workplace(state=str(tmp_path / "state"))
-    count_files(minilm, [file], TextFormat(limit=1), where=where)
-    found = count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}, where=where)
-    assert found.document() == count_files(minilm, [file], **{"reading": TextFormat(limit=1), **asked}).document()
+    for asked in ({}, {"counting": Counting("causal")}, {"counting": Counting(words=True)}, {"stride": 9}):
+        kept, fresh = (count_files(minilm, [file], where=one, **asked) for one in (where, Workplace()))
+        assert kept.document() == fresh.document()
 
 
-# --- the sums of a shard in a file -------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def counted(minilm):
-    """The work, and sums of a few texts."""
-    counting = Counting(distances=True)
-    return CountedHeads.of(minilm, counting), sums_of(Reducer(minilm, counting), corpus(minilm, TEXTS[:4]))
-
-
-def test_sums_come_back_to_the_last_bit(counted, tmp_path):
-    (work, sums), folder = counted, Folder(str(tmp_path))
-    folder.write("a.npz", work, sums)
-    back = folder.read("a.npz", work)
-    assert (back.texts, back.queries) == (sums.texts, sums.queries)
-    assert all(np.array_equal(getattr(back, name), getattr(sums, name)) for name in vars(sums))
-    with pytest.raises(RequestError, match="its shapes are another model's"):
-        folder.read("a.npz", replace(work, info=replace(work.info, heads=3)))
-
-
-def test_work_that_is_sent_away_is_small_and_asks_for_the_same(counted):
-    work, _ = counted
-    content = pickle.dumps(replace(work, model=None))
-    sent = pickle.loads(content)
-    assert len(content) < 5000
-    assert sent.digest == work.digest and sent.nothing().totals.shape == work.nothing().totals.shape
-
-
-def test_another_model_in_its_place_is_told(counted, tiny):
-    work, _ = counted
+def test_another_model_in_its_place_is_told(minilm, tiny):
+    work = CountedHeads.of(minilm)
     moved = replace(work, model=None, opening=replace(work.opening, name=str(tiny())))
     with pytest.raises(RequestError, match="is a different model on this machine"):
         moved.begin(1)

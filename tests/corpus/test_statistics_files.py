@@ -8,47 +8,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from mutations import mutated, mutated_array
+from mutations import mutated
 from windows import text_sums
 
 from attncli import RequestError
 from attncli.analysis.patterns import PATTERNS
 from attncli.corpus.statistics import Statistics, load_statistics
-from attncli.corpus.sums import FIGURES, LINEAR, Distances
+from attncli.corpus.sums import FIGURES, LINEAR
 from attncli.record import ModelInfo
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
-SAVED = Path(__file__).parents[1] / "saved_by_0_1"
 
 
-def made(distances: bool = False) -> Statistics:
+def made() -> Statistics:
     """Make statistics of two texts that nobody has read, with figures that a head can have."""
     numbers = np.random.default_rng(0)
     one, other = (
         text_sums(5, 8.0, numbers.random((2, 3, len(FIGURES))) * 5, alike=numbers.random((2, len(LINEAR))))
         for _ in range(2)
     )
-    divergence = numbers.random((6, 6)) / 2
-    divergence = np.triu(divergence, 1) + np.triu(divergence, 1).T
-    between = Distances(divergence, numbers.random((6, 2)), [0, 0, 1, 1, 2, 0]) if distances else None
-    return replace(Statistics.of(one + other, MODEL, partial=True), distances=between)
+    return Statistics.of(one + other, MODEL, partial=True)
 
 
-@pytest.mark.parametrize(
-    ("statistics", "field", "value"),
-    [
-        (made(), "partial", True),
-        (made(distances=True), "texts", 2),
-        (replace(made(), alike=None), "alike", None),
-        (replace(made(), entropy_limit=np.array([1.5, 1.5])), "entropy_limit", 1.5),
-        (replace(made(), entropy_limit=np.array([1.5, 0.5])), "entropy_limit", [1.5, 0.5]),
-    ],
-)
-def test_loaded_statistics_are_the_saved_ones(tmp_path, statistics, field, value):
+@pytest.mark.parametrize(("limits", "stated"), [([1.5, 1.5], 1.5), ([1.5, 0.5], [1.5, 0.5])])
+def test_loaded_statistics_are_the_saved_ones(tmp_path, limits, stated):
+    statistics = replace(made(), entropy_limit=np.array(limits))
     statistics.save(tmp_path / "stats.json")
-    assert load_statistics(tmp_path / "stats.json").document() == statistics.document()  # JSON keeps all digits
-    assert statistics.document()[field] == value
+    document = load_statistics(tmp_path / "stats.json").document()
+    assert document == statistics.document()  # JSON keeps all digits
+    assert (document["partial"], document["entropy_limit"]) == (True, stated)
 
 
 def test_the_document_says_who_does_what_and_null_where_nobody_does():
@@ -79,22 +67,18 @@ def test_garbled_files_and_other_suffixes_are_refused_in_one_line(tmp_path):
     path = tmp_path / "stats.json"
     with pytest.raises(RequestError, match="No such file"):
         load_statistics(path)
-    made().save(path)
-    whole = path.read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"{}", b"[]", b"null", b"\xff\xfe"):
+    for content in (b'{"model": ', b"{}", b"\xff\xfe"):
         path.write_bytes(content)
         with pytest.raises(RequestError, match="no whole attncli statistics") as refusal:
             load_statistics(path)
         assert "\n" not in str(refusal.value)
     with pytest.raises(RequestError, match=r"\.json, \.csv"):
         made().save(tmp_path / "stats.npz")
-    with pytest.raises(RequestError, match=r"\.json, \.npz"):
-        load_statistics(tmp_path / "stats.csv")
 
 
 # --- what no corpus gives ------------------------------------------------------------------------------------
 
-DOCUMENT = json.loads(json.dumps(made(distances=True).document()))
+DOCUMENT = json.loads(json.dumps(made().document()))
 
 
 def edited(*way: str | int, value: object) -> dict:
@@ -107,43 +91,30 @@ def edited(*way: str | int, value: object) -> dict:
     return changed
 
 
-BAD = [
-    (edited("heads", 3, "figures", "entropy", value=-5), "figures has a number that no head has"),
-    (edited("heads", 3, "figures", "self", value=1.1), "a head gives more than all of its weight"),
-    (edited("heads", 3, "figures", "self", value=None), "figures: self is None, and not a number"),
-    (edited("heads", 3, "head", value=1), "not of all 3 heads of 2 layers, each once"),
-    (edited("texts", value=-3), "texts is -3"),
-    (edited("model", "layers", value=10**12), "model: layers is 1000000000000"),
-    (edited("mask", value="\x1b[2J"), r"mask is '\x1b[2J', and not one of padding, causal, none"),
-    (edited("measure", value="norm"), "not one of weight, share of norm"),
-    (edited("distances", "divergence", 0, 0, value=-1), "divergence has a number that no head has"),
-    (edited("distances", "clusters", value=[3] * 6), "clusters are not numbered from 0 on"),
-    (edited("distances", "embedding", 0, value=[1]), "inhomogeneous"),
-    (edited("changes", value=[]), "which this version does not know"),
-    (edited("entropy_limit", value=float("nan")), "NaN is not a number"),
-]
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        *((json.dumps(wrong), said) for wrong, said in BAD),
-        ("[" * 100_000, "nested too deeply"),
-        (json.dumps(edited("texts", value="@")).replace('"@"', "1e400"), "texts is inf"),
-        (json.dumps(edited("entropy_limit", value="@")).replace('"@"', "1e400"), "entropy_limit has a number that no"),
+    ("wrong", "said"),
+    [  # more of them are in tests/hostile/cases
+        (edited("heads", 3, "figures", "self", value=1.1), "a head gives more than all of its weight"),
+        (edited("heads", 3, "figures", "self", value=None), "figures: self is None, and not a number"),
+        (edited("heads", 3, "head", value=1), "not of all 3 heads of 2 layers in their order"),
+        (edited("model", "layers", value=10**12), "model: layers is 1000000000000"),
+        (edited("measure", value="norm"), "not one of weight, share of norm"),
+        (edited("alike", 0, "next", value=-1), "alike has a number that no head has"),
+        (edited("alike", value=[]), "cannot reshape"),
+        (edited("entropy_limit", value={}), "holds no whole attncli statistics"),
+        (edited("changes", value=[]), "which this version does not know"),
     ],
 )
-def test_what_no_corpus_gives_is_refused_in_words(text, said, tmp_path):
-    (tmp_path / "changed.json").write_text(text)
+def test_what_no_corpus_gives_is_refused_in_words(wrong, said, tmp_path):
+    (tmp_path / "changed.json").write_text(json.dumps(wrong))
     with pytest.raises(RequestError) as caught:
         load_statistics(tmp_path / "changed.json")
     assert said in str(caught.value)
 
 
-def test_heads_are_put_in_order_by_their_numbers_and_labels_made_anew(tmp_path):
-    turned = edited("heads", value=edited("texts", value=2)["heads"][::-1])
-    turned["heads"][2].update(label="separator", strength=0.1)
-    (tmp_path / "changed.json").write_text(json.dumps(turned))
+def test_labels_are_made_anew(tmp_path):
+    changed = edited("heads", 2, "label", value="separator")
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
     assert load_statistics(tmp_path / "changed.json").document() == DOCUMENT
 
 
@@ -163,14 +134,4 @@ def loaded(path: Path) -> None:
 def test_changed_documents(changed, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "changed.json"
     path.write_text(json.dumps(changed))
-    loaded(path)
-
-
-@given(data=st.data(), name=st.sampled_from(["figures", "spread", "divergence", "embedding", "clusters", "names"]))
-@settings(max_examples=30)
-def test_changed_arrays_of_an_older_version(data, name, tmp_path_factory):
-    path = tmp_path_factory.getbasetemp() / "changed.npz"
-    with np.load(SAVED / "statistics.npz") as file:
-        arrays = dict(file)
-    np.savez(path, **{**arrays, name: data.draw(mutated_array(arrays[name]))})
     loaded(path)

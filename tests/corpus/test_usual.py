@@ -1,27 +1,22 @@
 """Usual weights of a model's heads, over the short texts that come with the program, and the cache that keeps them."""
 
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from checkpoints import make_checkpoint
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from slow import slow_except
 
 from attncli import Notice, Request, RequestError, load_model
 from attncli.analysis.edges import Usual, text_sums
 from attncli.analysis.patterns import row_shares
-from attncli.base.cache import MOST_FILES
 from attncli.corpus import usual
 from attncli.corpus.usual import lines, usual_of
 from attncli.models.engine import Engine
@@ -111,18 +106,15 @@ REQUESTS = [
 ]
 
 
-@pytest.fixture
-def opened(foreign, model):
-    """`opened(family)` -> a small model, and the part of it whose attention is taken."""
-    return lambda family: (
-        (model, None) if family == "bert" else (foreign(family), "encoder" if family == "t5" else None)
-    )
-
-
 @pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("family", ENGINES)
-def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks):
-    engine, which = opened(family)
+def test_it_is_computed_once_for_all_heads(family, words, foreign, model, folder, walks):
+    engine, which = model if family == "bert" else foreign(family), "encoder" if family == "t5" else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        records = [engine.attend(text, which=which) for text in lines()]
+    texts = [text_sums(merge_words(record) if words else record).tokens for record in records]
+    walks.clear()
     for request in REQUESTS:
         asked = replace(request, which=which)
         told: list[float] = []
@@ -132,74 +124,11 @@ def test_it_is_computed_once_for_all_heads(family, words, opened, folder, walks)
         again = usual_of(engine, asked, words, told.append)
         every = usual_of(engine, replace(asked, layers="all", heads="all"), words, told.append)
         assert not walks and not told
+        assert texts == [one.tokens for one in again.each]  # so a text of the user's own is recognized among them
         check_same(first, again)
         info = engine.info_of(which)
         check_same(first, every.select(select(asked.layers, info.layers, ""), select(asked.heads, info.heads, "")))
         shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("family", ENGINES)
-def test_its_texts_are_those_of_the_records(family, opened, folder):
-    """So a text of the user's own is recognized among them."""
-    engine, which = opened(family)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)
-        records = [engine.attend(text, which=which) for text in lines()]
-    for words in (False, True):
-        each = [text_sums(merge_words(record) if words else record) for record in records]
-        for _ in ("cold", "warm"):
-            found = usual_of(engine, Request(which=which), words)
-            assert [one.tokens for one in found.each] == [one.tokens for one in each]
-
-
-WITHOUT = {"": "", "0.1": "0.1", "0.1,1.0": "0.1,1.0", "3.0": "", "0.1,3.2": "0.1"}  # 3 is the last layer
-
-
-class UsualRequest(NamedTuple):
-    request: Request
-    words: bool
-    without: str
-
-    @property
-    def matters(self) -> tuple[object, ...]:
-        return self.request.mask or "padding", self.request.measure, self.words, WITHOUT[self.without]
-
-    def usual(self, engine: Engine) -> Usual:
-        return usual_of(engine.without(self.without) if self.without else engine, self.request, self.words)
-
-
-REQUESTED = st.builds(
-    Request,
-    layers=st.sampled_from(["all", "0", "2-3"]),
-    heads=st.sampled_from(["all", "1"]),
-    mask=st.sampled_from([None, "padding", "causal", "none"]),
-    pad_to=st.sampled_from([None, 20]),
-    measure=st.sampled_from(["weight", "norm"]),
-    predict=st.booleans(),
-)
-ASKED = st.builds(UsualRequest, REQUESTED, st.booleans(), st.sampled_from(list(WITHOUT)))
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(asked=st.lists(ASKED, min_size=2, max_size=4))
-def test_requests_share_a_file_only_if_it_is_the_same_for_them(asked, model, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        alone = []
-        for number, one in enumerate(asked):
-            patch.setenv("ATTNCLI_CACHE", str(tmp_path_factory.mktemp(f"alone {number}")))
-            alone.append(one.usual(model))
-        together = tmp_path_factory.mktemp("together")
-        patch.setenv("ATTNCLI_CACHE", str(together))
-        for one, own in zip(asked, alone, strict=True):
-            check_same(own, one.usual(model))
-        assert len(files(together / "usual")) == len({one.matters for one in asked})
-
-
-def test_the_part_and_the_mask_of_a_decoder_have_one_name(foreign, folder):
-    for which, mask in ((None, None), ("decoder", None), (None, "causal"), ("decoder", "causal")):
-        usual_of(foreign("gpt2"), Request(which=which, mask=mask))
-        assert len(files(folder)) == 1
 
 
 def change_settings(directory: Path) -> None:
@@ -220,32 +149,44 @@ def change_weights(directory: Path, factor: float = 1.25) -> None:
     save_file({name: tensor * factor for name, tensor in load_file(path).items()}, path, {"format": "pt"})
 
 
-def test_whatever_it_depends_on_has_another_file(small, model, foreign, folder, tmp_path, monkeypatch):
-    def computed(engine: Engine) -> int:
-        usual_of(engine, Request())
-        return len(files(folder))
+def test_whatever_it_depends_on_has_another_file(small, model, folder, tmp_path, monkeypatch):
+    count = 0
 
-    assert computed(model) == computed(load_model(str(small), "cpu")) == 1
-    assert computed(load_model(shutil.copytree(small, tmp_path / "copy"), "cpu")) == 1  # wherever it is
-    count = 1
+    def changed(engine: Engine, by: int = 1, **asked) -> bool:
+        """Whether a request has as many new files."""
+        nonlocal count
+        usual_of(engine, **{"request": Request(), **asked})
+        before, count = count, len(files(folder))
+        return count == before + by
+
+    assert changed(model) and changed(load_model(str(small), "cpu"), by=0)
+    assert changed(load_model(shutil.copytree(small, tmp_path / "copy"), "cpu"), by=0)  # wherever it is
+    for same in ({"layers": "0", "heads": "1"}, {"mask": "padding"}, {"pad_to": 20}, {"predict": True}):
+        assert changed(model, by=0, request=Request(**same)), same
+    assert changed(model.without("3.all"), by=0)  # heads of the last layer change no maps
+    for other in ({"mask": "causal"}, {"mask": "none"}, {"measure": "norm"}):
+        assert changed(model, request=Request(**other)), other
+    assert changed(model, words=True) and changed(model.without("0.1")) and changed(model.without("0.1,1.0"))
     for change in (change_settings, change_vocabulary, change_weights):
         directory = shutil.copytree(small, tmp_path / change.__name__)
         change(directory)
-        count += 1
-        assert computed(load_model(directory, "cpu")) == count, change
+        assert changed(load_model(directory, "cpu")), change
     for more in ({"dtype": "float64"}, {"engine": "transformers"}):
-        count += 1
-        assert computed(load_model(str(small), "cpu", **more)) == count, more
+        assert changed(load_model(str(small), "cpu", **more)), more
     other = copy(model)
     other.device = torch.device("cpu:0")
-    count += 1
-    assert computed(other) == count
+    assert changed(other)
     for name, value in (("__version__", "9"), ("FORMAT", 99), ("FILES", usual.FILES[:2])):
-        count += 1
         with monkeypatch.context() as patch:
             patch.setattr(usual, name, value)
-            assert computed(model) == count, name
-    assert computed(model) == count
+            assert changed(model), name
+    assert changed(model, by=0)
+
+
+def test_the_part_and_the_mask_of_a_decoder_have_one_name(foreign, folder):
+    for which, mask in ((None, None), ("decoder", None), (None, "causal"), ("decoder", "causal")):
+        usual_of(foreign("gpt2"), Request(which=which, mask=mask))
+        assert len(files(folder)) == 1
 
 
 def test_a_model_without_a_digest_is_not_kept(model, folder, walks):
@@ -270,22 +211,6 @@ def test_a_request_that_can_not_be_met_is_refused_as_if_nothing_was_kept(model, 
             usual_of(engine, request)
 
 
-def test_heads_of_the_last_layer_change_no_maps(model, folder, walks):
-    first = usual_of(model, Request())
-    walks.clear()
-    check_same(first, usual_of(model.without("3.all"), Request()))
-    assert not walks
-
-
-def test_the_folder_does_not_grow_for_ever(model, folder):
-    folder.mkdir(parents=True)
-    for number in range(MOST_FILES):
-        (folder / f"{number:064x}.npz").touch()
-        os.utime(folder / f"{number:064x}.npz", ns=(0, number))
-    usual_of(model, Request())
-    assert len(files(folder)) == MOST_FILES and f"{0:064x}.npz" not in files(folder)
-
-
 # --- hostile files --------------------------------------------------------------------------------------
 
 
@@ -295,11 +220,6 @@ def saved(path: Path, **changes: Callable[[np.ndarray], np.ndarray]) -> None:
         arrays = {**file, **{name: change(file.get(name)) for name, change in changes.items()}}
     path.unlink()
     np.savez_compressed(path, **arrays)
-
-
-def replaced(path: Path, make: Callable[[Path], object]) -> None:
-    path.unlink()
-    make(path)
 
 
 def exchanged(path: Path) -> None:
@@ -312,23 +232,16 @@ def exchanged(path: Path) -> None:
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
     "a bomb": lambda path: saved(path, more=lambda _: np.zeros(2**23)),
-    "sparse": lambda path: os.truncate(path, 2**40),
-    "a directory": lambda path: replaced(path, lambda place: (place / "inside").mkdir(parents=True)),
-    "a pipe": lambda path: replaced(path, os.mkfifo),
-    "a link elsewhere": lambda path: replaced(path, lambda place: place.symlink_to(place.parent.parent / "mine")),
     "no counts": lambda path: np.savez(path, **{name: np.load(path)[name] for name in ("seal", "sums")}),
     "another number": lambda path: saved(path, sums=lambda sums: np.nextafter(sums, 1)),
-    "float32": lambda path: saved(path, sums=lambda sums: sums.astype(np.float32)),
-    "objects": lambda path: saved(path, counts=lambda counts: np.array([{}], dtype=object)),
     "that of another request": exchanged,
 }
 
 
-@pytest.mark.parametrize("kind", slow_except(HOSTILE, [*HOSTILE][2:8]))
+@pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, walks):
     first = usual_of(model, Request())
     [name] = files(folder)
-    (folder.parent / "mine").write_text("mine")
     HOSTILE[kind](folder / name)
     walks.clear()
     with warnings.catch_warnings():
@@ -337,19 +250,16 @@ def test_a_hostile_file_is_passed_over_and_written_anew(kind, model, folder, wal
     assert walks
     walks.clear()
     check_same(first, usual_of(model, Request()))
-    assert bool(walks) == (kind == "a directory")  # which is left alone
-    assert (folder.parent / "mine").read_text() == "mine"
+    assert not walks
 
 
-@pytest.mark.parametrize("place", ["a file", "read-only", "/dev/null", "/proc", ""])
+@pytest.mark.parametrize("place", ["a file", ""])
 def test_without_a_folder_it_is_computed_each_time(place, model, tmp_path, monkeypatch, walks):
     (tmp_path / "a file").write_text("mine")
-    (tmp_path / "read-only").mkdir()
-    (tmp_path / "read-only" / "usual").write_text("where the folder should be")  # root may write to any folder
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "a file")
     monkeypatch.setenv("ATTNCLI_CACHE", place)
     first = usual_of(model, Request())
     walks.clear()
     check_same(first, usual_of(model, Request()))
-    assert walks and {path.name for path in tmp_path.rglob("*")} == {"a file", "read-only", "usual"}
+    assert walks and {path.name for path in tmp_path.rglob("*")} == {"a file"}

@@ -205,7 +205,7 @@ def test_shares_sum_to_1_and_a_real_token_has_none_of_padding(record):
 def test_without_scipy_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
     with pytest.raises(
-        RequestError, match=r'needs scipy: pip install "\.\[stats\]" in .*, or take --method raw,rollout$'
+        RequestError, match=r'needs scipy: pip install "\.\[flow\]" in .*, or take --method raw,rollout$'
     ):
         maximum_flows(residual_steps(record_of(np.full((1, 1, 2, 2), 0.5))), 0, [0])
 

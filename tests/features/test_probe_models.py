@@ -63,10 +63,8 @@ def test_where_a_treebank_is_cut_changes_nothing(minilm, treebank, sentences, sh
 
 def test_a_share_of_the_sentences(minilm, treebank, sentences):
     files = [TREEBANK, treebank("a.conllu", sentences)]
-    found = [
-        probe_treebank(minilm, files, reading=TreebankFormat(sample=0.3, seed=seed)).measured for seed in (0, 0, 1)
-    ]
-    assert plain(found[0]) == plain(found[1]) != plain(found[2]) and 5 < found[0].sentence_total < 45
+    one, again = (probe_treebank(minilm, files, reading=TreebankFormat(sample=0.3)).measured for _ in range(2))
+    assert plain(one) == plain(again) and 5 < one.sentence_total < 45
     with pytest.raises(RequestError, match=r"--sample 0\.0001 takes no sentence of .*conllu and 1 more"):
         probe_treebank(minilm, files, reading=TreebankFormat(sample=0.0001))
 

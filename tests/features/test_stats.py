@@ -3,7 +3,6 @@
 import csv
 import json
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,23 +55,11 @@ def test_json_has_every_head_with_its_figures(attncli, corpus, minilm):
     assert document["heads"][2]["strength"] == document["heads"][2]["figures"]["previous"] > 0.8
 
 
-def test_the_terminal_gets_a_grid_and_the_clearest_heads(attncli, corpus):
-    result = attncli("stats", "--by", "previous", corpus)
-    assert (result.code, result.err) == (0, "")
-    lines = result.out.splitlines()
-    assert "12 texts" in lines[0]
-    assert len([line for line in lines if line.startswith("layer ")]) == 6
-    [previous] = [line for line in lines if line.startswith(" previous ")]
-    assert previous.split()[1] == "0.2"
-
-
 @pytest.mark.slow
 def test_saved_in_every_form_and_shown_again_without_the_corpus(attncli, corpus, tmp_path):
-    names = ["stats.csv", "stats.json", "atlas.png", "atlas.svg", "atlas.pdf"]
-    paths = [tmp_path / name for name in names]
+    paths = [tmp_path / name for name in ("stats.csv", "stats.json", "atlas.svg")]
     result = attncli("stats", corpus, *(part for path in paths for part in ("-o", path)))
     assert (result.code, result.out.split()) == (0, [str(path) for path in paths])
-    assert all(path.stat().st_size for path in paths)
     document = json.loads(attncli("stats", "--json", corpus).out)
     assert json.loads((tmp_path / "stats.json").read_text()) == document
     with (tmp_path / "stats.csv").open(newline="") as file:
@@ -92,19 +79,8 @@ def test_several_files_a_limit_and_fields_of_json(attncli, corpus, tmp_path):
     assert some["texts"] == 5
     fields = tmp_path / "corpus.jsonl"
     fields.write_text("\n".join(json.dumps({"body": line}) for line in LINES[:5]))
-    assert json.loads(attncli("stats", "--json", "--jsonl", "body", fields).out) == some
+    assert json.loads(attncli("stats", "--json", "--field", "body", fields).out) == some
     assert json.loads(attncli("stats", "--json", "--paragraphs", corpus).out)["texts"] == 1
-
-
-def test_distances_are_there_when_asked_for(attncli, corpus):
-    pytest.importorskip("sklearn")
-    document = json.loads(attncli("stats", "--json", "--distances", "--limit", "2", corpus).out)
-    divergence = np.array(document["distances"]["divergence"])
-    assert divergence.shape == (72, 72)
-    assert np.array_equal(divergence, divergence.T) and not divergence.diagonal().any()
-    assert np.shape(document["distances"]["embedding"]) == (72, 2)
-    assert len(document["distances"]["clusters"]) == 72
-    assert "distances" not in json.loads(attncli("stats", "--json", "--limit", "2", corpus).out)
 
 
 def test_an_interruption_prints_what_there_is_as_partial_and_saves_nothing(attncli, corpus, tmp_path):
@@ -125,31 +101,13 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
         assert attncli("stats", corpus) == (130, "", "")
 
 
-def test_requests_that_cannot_be_met(refused, corpus, tmp_path):
-    assert "No such file" in refused("stats", tmp_path / "missing.txt")
+def test_requests_that_cannot_be_met(refused, corpus):
     assert "no corpus" in refused("stats")
-    assert "same_word" in refused("stats", "--by", "nonsense", corpus)
-    assert ".doc" in refused("stats", "-m", "no-such-model", "-o", "stats.doc", corpus)
-    assert "--paragraphs" in refused("stats", "--paragraphs", "--jsonl", "text", corpus)
+    assert "which one is meant" in refused("stats", "--paragraphs", "--field", "text", corpus)
     assert "1 to 510" in refused("stats", "--stride", "511", corpus)
-    assert "padding, causal, none" in refused("stats", "--mask", "future", corpus)
-    saved = Path(__file__).parents[1] / "saved_by_0_1" / "statistics.npz"
-    assert "--limit has no effect with --from" in refused("stats", "--from", saved, "--limit", "3")
+    assert "--device has no effect with --on ray" in refused("stats", "--on", "ray", "--device", "cpu", corpus)
     corpus.write_text("\n\n")
     assert "no text" in refused("stats", corpus)
-
-
-def test_options_of_corpora_have_an_effect_or_are_refused(refused, corpus, tmp_path):
-    assert "--seed has no effect without --sample" in refused("stats", "--seed", "3", corpus)
-    assert "--field is of .jsonl, .parquet, .arrow" in refused("stats", "--field", "words", corpus)
-    assert "--field has no effect with --jsonl" in refused("stats", "--jsonl", "a", "--field", "b", corpus)
-    assert "--device has no effect with --on ray" in refused("stats", "--on", "ray", "--device", "cpu", corpus)
-    assert "has to be a whole number" in refused("stats", "--on", "ray", "--worker-gpus", "1.5", corpus)
-    assert "a shard has at least one byte" in refused("stats", "--shard-mb", "0", corpus)
-    assert "has to have a name" in refused("stats", "--state", "", corpus)
-    corpus.write_text("")
-    for _ in range(2):  # an empty corpus is no reason to say something else the second time
-        assert "no text" in refused("stats", "--state", tmp_path / "new", corpus)
 
 
 # --- a saved record ----------------------------------------------------------------------------------------
@@ -160,17 +118,10 @@ def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_pat
     text, path = "The unbelievable cat sat on the mat.", tmp_path / f"maps{suffix}"
     minilm.attend(text).save(path)
     (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
-    for options in ([], ["--words"], ["--json", "--distances"]):
-        counted, expected = (
-            attncli("stats", "--from", path, *options),
-            attncli("stats", tmp_path / "text.txt", *options),
-        )
+    for options in ([], ["--words"]):
+        counted, expected = (attncli("stats", *how, *options) for how in (("--from", path), (tmp_path / "text.txt",)))
         assert counted.code == expected.code == 0, counted.err
-        if "--json" in options:
-            for here, there in zip(json.loads(counted.out)["heads"], json.loads(expected.out)["heads"], strict=True):
-                assert here["figures"] == pytest.approx(there["figures"], abs=1e-5)
-        else:
-            assert counted.out == expected.out
+        assert counted.out == expected.out
 
 
 def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):

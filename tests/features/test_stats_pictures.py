@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from rich.console import Console
 from slow import slow_except
@@ -12,11 +11,10 @@ from windows import text_sums
 
 from attncli.analysis.patterns import PATTERNS
 from attncli.corpus.statistics import Statistics
-from attncli.corpus.sums import FIGURES, LINEAR, Distances
+from attncli.corpus.sums import FIGURES, LINEAR
 from attncli.features.stats import Heads, _report
 from attncli.features.stats.atlas import LETTERS, draw_atlas
 from attncli.record import ModelInfo
-from attncli.record.display import head_colour
 from attncli.report.canvas import Canvas
 from attncli.report.figure.drawing import save_figure
 from attncli.report.paper import Paper
@@ -73,20 +71,13 @@ def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
         assert f"1.{place}" in line and f"{0.5 + place / 100:.3f}" in line
 
 
-def test_where_no_head_does_it_none_is_named_and_the_most_stands_in_brackets():
-    lines = printed(made(next={(1, 2): 0.29}))
-    [line] = [line.split() for line in lines if line.startswith(" next ")]
-    assert line == ["next", "none", "(0.290)", "0.000", "0"]
-    [broad] = [line.split() for line in lines if line.startswith(" broad ")]
-    assert broad[-3:] == ["0.0", "2.00", "6"]
-    labelled = printed(made(**{"first": {(layer, head): 0.5 for layer in range(2) for head in range(3)}}))
-    assert [line.split()[-2:] for line in labelled if line.startswith(" broad ")] == [["none", "0"]]
-
-
-@pytest.mark.parametrize(("alike", "share"), [(np.full((2, len(LINEAR)), 0.05), ["0.050"]), (None, [])])
-def test_what_uniform_attention_gives_stands_beside_a_share(alike, share):
-    [line] = [one for one in printed(replace(made(next={(1, 2): 0.5}), alike=alike)) if one.startswith(" next ")]
-    assert line.split() == ["next", "1.2", "0.500", *share, "0.000", "2.00", "1"]
+def test_a_row_has_the_share_that_uniform_attention_gives_or_none_and_the_largest_share_in_brackets():
+    alike = np.full((2, len(LINEAR)), 0.05)
+    for share, cells in ((0.29, "none (0.290) 0.050 0"), (0.5, "1.2 0.500 0.050 0.000 2.00 1")):
+        lines = printed(replace(made(next={(1, 2): share}), alike=alike))
+        assert [line.split()[1:] for line in lines if line.startswith(" next ")] == [cells.split()]
+        [broad] = [line.split() for line in lines if line.startswith(" broad ")]
+        assert broad[-3:] == ["0.0", "2.00", "6" if share < 0.3 else "5"]
 
 
 def test_the_range_of_entropy_is_that_of_all_layers_and_a_models_name_is_harmless():
@@ -100,13 +91,9 @@ def test_the_range_of_entropy_is_that_of_all_layers_and_a_models_name_is_harmles
 
 
 def drawn(layers: int = 3, heads: int = 4, name: str = "made-up") -> Statistics:
-    """Statistics with figures and distances by chance; in a plane, heads lie in a few heaps."""
-    numbers, count = np.random.default_rng(0), layers * heads
-    clusters = [number % 3 for number in range(count)]
-    points = np.array([[0, 0], [1, 0], [0, 1]])[clusters] + numbers.normal(scale=0.2, size=(count, 2))
-    figures = numbers.random((layers, heads, len(FIGURES)))
-    distances = Distances(numbers.random((count, count)), points, clusters)
-    return replace(made(layers, heads, name), figures=figures, distances=distances)
+    """Statistics with figures by chance."""
+    figures = np.random.default_rng(0).random((layers, heads, len(FIGURES)))
+    return replace(made(layers, heads, name), figures=figures)
 
 
 def panels(statistics: Statistics, by: str = "entropy") -> dict[str, object]:
@@ -149,37 +136,8 @@ def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
         assert letters[one.head, one.layer] == LETTERS[one.label]
 
 
-def test_distances_are_a_plane_with_a_colour_a_cluster_and_a_legend_of_them():
-    axes, distances = panels(drawn())["Heads by their distance"], drawn().distances
-    dots = [line for line in axes.lines if line.get_label().startswith("cluster")]
-    assert len({line.get_color() for line in dots}) == len({line.get_marker() for line in dots}) == len(dots) == 3
-    for cluster, line in enumerate(dots):
-        assert np.array_equal(line.get_xydata(), distances.embedding[np.array(distances.clusters) == cluster])
-        assert not line.get_clip_on()
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == [f"cluster {cluster} (4 heads)" for cluster in range(3)]
-
-
-@pytest.mark.slow
-def test_every_head_has_its_name_in_its_clusters_colour_and_no_name_lies_on_another():
-    statistics = drawn(12, 12)
-    axes = panels(statistics)["Heads by their distance"]
-    names = [text for text in axes.texts if text.get_text()]
-    assert [name.get_text() for name in names] == [f"{layer}.{head}" for layer in range(12) for head in range(12)]
-    assert [name.get_color() for name in names] == [head_colour(one) for one in statistics.distances.clusters]
-    boxes = [name.get_window_extent(FigureCanvasAgg(axes.figure).get_renderer()) for name in names]
-    assert not any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place])
-
-
-@pytest.mark.slow
-def test_where_names_have_no_room_the_picture_says_of_how_many():
-    texts = [text.get_text() for text in panels(drawn(24, 16))["Heads by their distance"].texts]
-    *names, note = [text for text in texts if text]
-    assert 200 < len(names) < 384 and note == f"no room for {384 - len(names)} of 384 names"
-
-
 def test_the_text_of_an_svg_is_text(tmp_path):
-    statistics = replace(drawn(name="a model <&> $x$"), distances=None)
+    statistics = drawn(name="a model <&> $x$")
     figure: Figure = draw_atlas(Heads(statistics, "entropy"), [statistics.model.full_name], Paper())
     save_figure(figure, tmp_path / "atlas.svg")
     content = (tmp_path / "atlas.svg").read_text()

@@ -39,11 +39,11 @@ HIDDEN = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "ATTNCLI_MODEL", "ATTNCLI_QUIET"
 # Calls that between them import what all others do.
 WARM = (
     "run -m tiny --pair it @ --json", "run --from maps.npz -l 0 -H 0", "heatmap -m tiny -l 0 -H 0 -o a.svg @",
-    "stats -m tiny --distances --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @",
+    "stats -m tiny --json lines.txt", "stats --from stats.json --json", "find -m tiny cat sat @",
     "models --json", "view --from texts.safetensors -o a.html", "diff maps.npz others.npz",
     "explain --from vectors.safetensors", "run -m json @", "flow --from maps.npz", "probe -m tiny trees.conllu",
     "align --attention dot", "mask -m tiny @", "samples", "run -f lines.txt -m tiny -o b.safetensors",
-    "stats -m tiny --jsonl text texts.jsonl -o a.svg", "run -m gpt2 @", "compare -m tiny --json @",
+    "stats -m tiny --field text texts.jsonl -o a.svg", "run -m gpt2 @", "compare -m tiny --json @",
 )  # fmt: skip
 
 

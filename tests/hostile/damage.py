@@ -20,7 +20,7 @@ RECORD = ("run --from {} --json", "run --from {} -l 0 -H 1", "stats --from {} --
 STATISTICS = ("stats --from {} --json", "stats --from {}", "stats --from {} -o a.csv")
 VECTORS = ("explain --from {} --json", "explain --from {}", "run --from {} --json")
 TEXTS = ("stats -m tiny --json {}", "stats -m tiny --skip-bad --json {}")
-OBJECTS = tuple(line.replace("tiny", "tiny --jsonl text") for line in TEXTS)
+OBJECTS = tuple(line.replace("tiny", "tiny --field text") for line in TEXTS)
 # Each file by its name in the place, with what reads it; {} is the damaged one.
 READ_BY = {
     **dict.fromkeys(("maps.npz", "maps.safetensors", "maps.json", "foreign.npz", "norms.npz"), RECORD),

@@ -19,7 +19,7 @@ HARMFUL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]"
 )
 WRITES = {"-o", "--output", "--copy"}
-STATES = {"--state", "--resume"}  # name a folder of sums, which has these files
+STATES = {"--state"}  # name a folder of sums, which has these files
 SUMS = re.compile(r"[0-9a-f]{40}\.(npz|part)")
 OWN_WORDS = "attncli: "
 SAYS_NO = {"compare"}  # commands that end with 1 where a check says no

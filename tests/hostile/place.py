@@ -14,7 +14,7 @@ OTHER = "it sat on the big cat and the cat"  # as many tokens
 LINES = "the cat sat on it\n\nit is too big and it sat\n" + "the cat sat on the big cat " * 8 + "\nand the end\n"
 
 KEPT = "kept"  # a folder of sums
-KEPT_BY = f"stats -m tiny lines.txt --state {KEPT} --shard-mb 0.00005"
+KEPT_BY = f"stats -m tiny lines.txt --state {KEPT}"
 TABLE = ["the cat sat", "it is too big", "the end", "a big cat", "it"]
 # Made by the program itself; @ and @@ stand for the two texts.
 MADE = (
@@ -26,7 +26,7 @@ MADE = (
     "run -m tiny -l all --vectors all -o vectors.npz @",
     "run -m tiny -l 0,1 -o maps.json @",
     "run -m tiny -l all --measure norm -o norms.npz @",
-    "stats -m tiny lines.txt --distances -o stats.json",
+    "stats -m tiny lines.txt -o stats.json",
     KEPT_BY,
 )
 # Texts in other forms, by what `corpora` calls these.

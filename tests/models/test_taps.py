@@ -67,9 +67,7 @@ class Kept:
                 "terms": partial(Terms, rows.runs, self.pairs, like.new_zeros),
                 "lengths": partial(Lengths, rows.runs, layers, heads, like.new_empty),
                 "head": partial(ProjectionInputs, 2, 1),
-                "sums": lambda: BatchSums(
-                    model, Counting(mask, distances=True), Memory(block_weights, like, 2), windows, rows
-                ),
+                "sums": lambda: BatchSums(model, Counting(mask), Memory(block_weights, like, 2), windows, rows),
                 "gates": partial(Gates, GATED),
             }[name]
             self.by_name[name] = make()
@@ -80,7 +78,7 @@ class Kept:
         one = self.by_name[name]
         if name == "sums":
             with torch.inference_mode():
-                return [torch.from_numpy(one.totals), *map(torch.from_numpy, one.divergences())]
+                return [torch.from_numpy(one.totals)]
         if name == "head":
             return [part for text in sorted(one.kept) for part in one.kept[text]]
         if name == "terms":

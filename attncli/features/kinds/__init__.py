@@ -63,14 +63,12 @@ class Kinds(CorpusFeature):
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
     sample: corpora.Sample = None
-    seed: corpora.Seed = 0
     model: options.ModelName = "minilm"
     treebank: Annotated[
         str | None, option(TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file.")
     ] = None
     top: Annotated[int, options.top("Name N heads of a kind.")] = 3
     state: corpora.State = None
-    shard_mb: corpora.ShardMb = None
     workers: corpora.Workers = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
@@ -84,19 +82,17 @@ class Kinds(CorpusFeature):
             raise RequestError("--treebank is read twice: name a file instead of -")
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype).open()
+        from attncli.corpus.files import TREEBANKS, find_inputs
         from attncli.corpus.reducer import corpus_statistics, count_files
         from attncli.corpus.texts import TextFormat
-        from attncli.corpus.treebank import TreebankFormat
         from attncli.corpus.usual import lines
         from attncli.features.kinds import kept, measuring
 
-        reading = TextFormat(
-            field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample, seed=self.seed
-        )
+        reading = TextFormat(field=self.field, skip_bad=self.skip_bad, limit=self.limit, sample=self.sample)
         path = None
         if self.state is None and not self.skip_bad:  # a folder of sums is filled, and skipped texts are named
-            inputs = reading.inputs(self.files) if self.files else []
-            trees = TreebankFormat().inputs([self.treebank]) if self.treebank else []
+            inputs = find_inputs(self.files or [])
+            trees = find_inputs([self.treebank] if self.treebank else [], TREEBANKS)
             path = kept.kept_at(opened, [*inputs, *trees], {**asdict(reading), "texts": len(inputs)})
         day = date.today().isoformat()
         earlier = None if path is None else kept.read(path, opened)

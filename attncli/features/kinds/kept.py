@@ -15,7 +15,7 @@ from attncli.base import __version__
 from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
-from attncli.corpus.files import InputFile, content_digest
+from attncli.corpus.files import STDIN, InputFile, open_input
 from attncli.features.kinds import Found, Matter
 from attncli.models.checkpoint_files import CONFIG_FILE
 
@@ -24,13 +24,22 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of a file
 LONGEST = 2**26  # bytes of a file
+CHUNK = 2**20  # bytes of an input at a time
 ARRAYS = ("score", "low", "high", "null", "floor")  # of a measure
 
 
 def kept_at(model: "Engine", inputs: Iterable[InputFile], options: Mapping[str, Any]) -> Path | None:
-    """Return the file for these inputs and options; None if the model or an input has no digest."""
-    digests = [(content_digest(one), Path(one.path).suffixes) for one in inputs]
-    if not all(digest for digest, _ in digests) or not DIGEST.fullmatch(model.sha256):
+    """Return the file for these inputs and options; None if the model has no digest, or if one input is stdin."""
+    digests = []
+    for one in inputs:
+        if one.path == STDIN:
+            return None
+        content = hashlib.sha256()
+        with open_input(one) as file:
+            while chunk := file.read(CHUNK):
+                content.update(chunk)
+        digests.append((content.hexdigest(), Path(one.path).suffixes))
+    if not DIGEST.fullmatch(model.sha256):
         return None
     config = model.place.path / CONFIG_FILE
     described = {

@@ -78,21 +78,19 @@ class Probe(CorpusFeature):
         int | None, option(TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.")
     ] = None
     sample: corpora.Sample = None
-    seed: corpora.Seed = 0
     skip_bad: corpora.SkipBad = False
     engine: options.Engine = "auto"
     workers: corpora.Workers = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
     state: corpora.State = None
-    shard_mb: corpora.ShardMb = None
     device: options.Device = "auto"
     dtype: options.Dtype = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if STDIN in self.files and self.test == STDIN:
             raise RequestError("both FILES and --test are stdin: give one of them as a file")
-        reading = TreebankFormat(limit=self.limit, sample=self.sample, seed=self.seed, skip_bad=self.skip_bad)
+        reading = TreebankFormat(limit=self.limit, sample=self.sample, skip_bad=self.skip_bad)
         where = self.where()
         opened = Opening(self.model, self.device, self.dtype, self.engine).open()
         from attncli.features.probe.counting import probe_treebank

@@ -155,8 +155,6 @@ class CountedTrees(Work[Tally]):
         return about, {"found_at": found, "tree_edges": total.tree_edges, "layer_edges": total.layer_edges}
 
     def loaded(self, about: dict[str, Any], arrays: Arrays) -> Tally:
-        if arrays["tree_edges"].shape != (self.layers, self.heads):
-            raise ValueError("its shapes are another model's")
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
         for one, found in zip(about["distances"], arrays["found_at"], strict=True):

@@ -15,7 +15,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import Progress, silent
-from attncli.corpus.statistics import CLEARLY, LOADED, Statistics, load_statistics, record_statistics
+from attncli.corpus.statistics import CLEARLY, Statistics, load_statistics, record_statistics
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
@@ -59,7 +59,7 @@ class Stats(CorpusFeature):
     Examples:
       attncli stats sample_inputs/coreference.txt sample_inputs/agreement.txt
       attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
-      echo '{"text": "The cat sat."}' | attncli stats --jsonl text --json -
+      echo '{"text": "The cat sat."}' | attncli stats --field text --json -
     """
 
     group = "Corpora and comparisons"
@@ -73,14 +73,10 @@ class Stats(CorpusFeature):
     paragraphs: Annotated[
         bool, of_files(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False
-    jsonl: Annotated[
-        str | None, of_files(TEXT, "--jsonl", metavar="FIELD", help="JSON lines, each with its text in FIELD.")
-    ] = None
     field: corpora.Field = None
     skip_bad: corpora.SkipBad = False
-    limit: Annotated[int | None, corpora.limit()] = None
+    limit: corpora.Limit = None
     sample: corpora.Sample = None
-    seed: corpora.Seed = 0
     stride: Annotated[
         int | None,
         of_files(
@@ -97,18 +93,7 @@ class Stats(CorpusFeature):
     measure: options.Measure = "weight"
     words: options.Words = False
     by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
-    distances: Annotated[
-        bool,
-        option(
-            OUTPUT,
-            "--distances",
-            rare=True,
-            help="Also the distances between all heads (Jensen-Shannon, mean over tokens, not smoothed), and clusters "
-            "by its root.",
-        ),
-    ] = False
     state: corpora.State = None
-    shard_mb: corpora.ShardMb = None
     saved: Annotated[
         Path | None,
         option(TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."),
@@ -124,26 +109,20 @@ class Stats(CorpusFeature):
 
     def report(self, progress: Progress = silent) -> Report:
         suffixes = {path.suffix.lower() for path in self.paths}
-        if (self.for_person or suffixes == {".csv"}) and self.state is None:
-            self.refuse("without --json, or -o with .json or a picture, which show them", "distances")
         if not self.for_person and suffixes.isdisjoint(PICTURES):
             self.refuse("without a table or an atlas to colour", "by")
-        if self.jsonl is not None:
-            self.refuse("with --jsonl, which names the field", "field")
         statistics = self._count(progress) if self.saved is None else self._load(self.saved)
         return _report(statistics, self.by, self.saved is not None)
 
     def _count(self, progress: Progress) -> Statistics:
         reading = TextFormat(
             paragraphs=self.paragraphs,
-            field=self.jsonl or self.field,
-            json=self.jsonl is not None,
+            field=self.field,
             skip_bad=self.skip_bad,
             limit=self.limit,
             sample=self.sample,
-            seed=self.seed,
         )
-        counting = Counting(self.mask, self.distances, self.measure, self.words, self.which)
+        counting = Counting(self.mask, self.measure, self.words, self.which)
         where = self.where()
         if not self.files and not stdin_is_piped():
             raise RequestError("no corpus: name files with one text a line, or pipe texts in")
@@ -163,7 +142,7 @@ class Stats(CorpusFeature):
         from attncli.record.loading import load_records
 
         found = None
-        if path.suffix.lower() in LOADED:
+        if path.suffix.lower() == ".json":
             try:
                 found = load_statistics(path)
             except RequestError as error:
@@ -176,9 +155,9 @@ class Stats(CorpusFeature):
         self.refuse_use("files", SAVED)
         self.refuse_use("record", SAVED)
         if found is not None:
-            self.refuse(SAVED, "words", "distances")
+            self.refuse(SAVED, "words")
             return found
-        return record_statistics(records, self.words, self.distances)
+        return record_statistics(records, self.words)
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -209,7 +188,7 @@ def _clearest_table(statistics: Statistics) -> Table:
             [
                 pattern.replace("_", " "),
                 *((NONE, f"({share:.3f})") if one is None else (one.name, f"{share:.3f}")),
-                "" if uniform is None else f"{uniform:.3f}",
+                f"{uniform:.3f}",
                 "" if one is None else f"{one.spread[pattern]:.3f}",
                 "" if one is None else f"{one.figures['entropy']:.2f}",
                 str(len(statistics.labelled(pattern))),
@@ -297,13 +276,8 @@ heads.strength | float | share of the weight | share of that pattern
 heads.figures | {float} | nats, tokens, shares | means over all tokens, by the names of `--by`; `same_word` over those
     whose word occurs elsewhere
 heads.spread | {float} | the figure's own | standard deviation of the means per text
-alike | [{float}] or null | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of
-    `--by`; null in statistics of an older version
+alike | [{float}] | `[layer]` of nats, tokens, shares | the figures of uniform attention, by the names of `--by`
 patterns | {pattern} | | the heads of each pattern, by its name
-distances | object? | | with `--distances`; head h of layer l has the number l · heads + h
-distances.divergence | [[float]] | nats, `[head][head]` | mean Jensen-Shannon divergence
-distances.embedding | [[float]] | `[head][2]` | points in a plane
-distances.clusters | [int] | `[head]` | number of its cluster
 
 `.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
 (`entropy_spread` ...).

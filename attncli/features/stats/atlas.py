@@ -1,6 +1,4 @@
-"""Draw the atlas of a corpus: entropy by layer, shares of the weight by layer, all heads; and the distances between
-heads with their clusters, if they were counted.
-"""
+"""Draw the atlas of a corpus: entropy by layer, shares of the weight by layer, and all heads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.patterns import BROAD, PATTERNS
-from attncli.base.errors import RequestError, install_hint
-from attncli.corpus.sums import Distances
 from attncli.features.stats import Heads
 from attncli.record.display import HEAD_COLOURS, dashes, head_colour
 from attncli.report.figure import fonts, title_of
@@ -28,11 +24,9 @@ WIDTH = 11.0  # inches
 BESIDE = 6.0  # inches: in a narrower picture the panels stand below each other
 PANEL = 0.75  # the height of a panel, as a share of its width
 SMALL = 0.7  # of the labels' size
-TINY = 5.5  # points: names of heads, where one can zoom in
 ABOVE = 0.8  # the length of a line above a layer, as a share of the way to the next
 SIDES = 1.0  # inches that the numbers and the colour bar beside the heads need
 MOST_NUMBERS = 12  # along an axis
-MARKERS = "os^Dv*PX"  # of clusters
 LETTERS = {
     "self": "s", "previous": "←", "next": "→", "first": "f", "separator": "■", "punctuation": ".", "same_word": "=",
     BROAD: "",
@@ -46,28 +40,21 @@ def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
     """
     statistics = part.statistics
     heading = clean(title_of(title))
-    distances = statistics.distances
     families = fonts.families([heading, *LETTERS.values()], paper.font)
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
     width = WIDTH if paper.width is None else paper.width
     if width < needed:
         raise too_narrow(paper, larger(paper, needed))
     with drawing(families):
-        panels = [_draw_entropy, _draw_shares, _draw_heads, *([] if distances is None else [_draw_distances])]
-        across = 2 if width >= BESIDE else 1
+        across, rows = (2, 2) if width >= BESIDE else (1, 3)
         high = PANEL * width / across
-        rows = -(-len(panels) // across)
         lines = wrap_line(heading, paper.heading, width - 2 * paper.margin, families)
         figure = Figure(figsize=(width, high * rows + LINE * paper.heading * len(lines)), layout="constrained")
         figure.suptitle("\n".join(lines), size=paper.heading, color=INK, parse_math=False)
         places: Any = figure.add_gridspec(rows, across)
-        for number, draw in enumerate(panels):
-            alone = number == len(panels) - 1 and number % across == 0
-            place = places[number // across, :] if alone else places[number // across, number % across]
-            axes = figure.add_subplot(place)
-            draw(axes, part, paper)
-        if distances is not None:
-            _name_heads(figure, axes, distances, statistics.model.heads, paper)
+        _draw_entropy(figure.add_subplot(places[0, 0]), part, paper)
+        _draw_shares(figure.add_subplot(places[divmod(1, across)]), part, paper)
+        _draw_heads(figure.add_subplot(places[rows - 1, :]), part, paper)
     return figure
 
 
@@ -127,63 +114,11 @@ def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
     bar.ax.text(1.3, 0.5, units.get(by, f"share of the weight: {by}".replace("_", " ")), **style)
 
 
-def _draw_distances(axes: Axes, part: Heads, paper: Paper) -> None:
-    """Draw the heads in a plane, coloured by their clusters, whose sizes are in the legend."""
-    distances = part.statistics.distances
-    assert distances is not None
-    points, clusters = np.asarray(distances.embedding), np.asarray(distances.clusters)
-    for cluster in np.unique(clusters):
-        inside = points[clusters == cluster]
-        name = f"cluster {cluster} ({len(inside)} {'head' if len(inside) == 1 else 'heads'})"
-        style: Any = {"color": head_colour(cluster), "marker": MARKERS[cluster % len(MARKERS)], "label": name}
-        axes.plot(*inside.T, linestyle="", markersize=4, markeredgewidth=0, clip_on=False, **style)
-    axes.margins(0.08)
-    _dress(axes, "Heads by their distance", "", "", paper)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_aspect("equal", adjustable="datalim")
-    _draw_legend(axes, paper, 2)
-
-
 def _draw_legend(axes: Axes, paper: Paper, columns: int) -> None:
     """Draw the legend of a panel below it."""
     lines = 3.8 if axes.get_xlabel() else 1.5  # between the panel and the legend
     below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": lines}
     axes.legend(fontsize=_small(paper), frameon=False, ncols=columns, columnspacing=1.0, **below)
-
-
-def _name_heads(figure: Figure, axes: Axes, distances: Distances, heads: int, paper: Paper) -> None:
-    """Write its name beside every head: no name lies on another, and lines lead to names that are further away.
-
-    A note counts the names that have no room. Raises RequestError if textalloc is not installed.
-    """
-    try:
-        import textalloc
-    except ImportError as error:
-        raise RequestError(f"a picture of distances needs textalloc: {install_hint('stats')}") from error
-    figure.draw_without_rendering()  # lays everything out: names are placed in pixels
-    figure.set_layout_engine("none")
-    x, y = np.asarray(distances.embedding).T
-    colours = [head_colour(cluster) for cluster in distances.clusters]
-    names = [f"{number // heads}.{number % heads}" for number in range(len(colours))]
-    room: Any = {"margin": 0.002, "min_distance": 0.006, "max_distance": 0.15, "draw_all": False}
-    drawn = textalloc.allocate(
-        axes,
-        x,
-        y,
-        names,
-        x_scatter=x,
-        y_scatter=y,
-        textsize=TINY if paper.width is None else paper.smallest,
-        textcolor=colours,
-        linecolor=colours,
-        linewidth=0.4,
-        **room,
-    )
-    missing = len(names) - sum(text is not None for text in drawn[2])
-    if missing:
-        note = f"no room for {missing} of {len(names)} names"
-        axes.text(0.5, -0.01, note, size=_small(paper), color=FAINT, transform=axes.transAxes, ha="center", va="top")
 
 
 def _small(paper: Paper) -> float:

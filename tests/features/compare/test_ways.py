@@ -168,7 +168,7 @@ IN_NUMPY = [
 ]
 FOUND_BY = [
     ("q and k swapped where the walk ends", "bert", {"one layer", "some heads", "together", "sums"}),
-    ("q and k swapped in stats", "bert", {"sums", "sums of norms", "distances"}),
+    ("q and k swapped in stats", "bert", {"sums", "sums of norms"}),
     ("keys as values in the fused kernel, masked", "bert", {"mask causal"}),
     ("mask never used in the fused kernel", "bert", {"mask causal"}),
     ("transposed W in norms: W_O", "bert", {"norms", "sums of norms"}),
