@@ -86,28 +86,6 @@ def test_what_is_broken_is_shown_as_it_is(tmp_path, changes, why):
     assert config["layers"] == 4 and config["hidden_size"] == changes.get("hidden_size", 32)
 
 
-def test_long_and_odd_values_are_cut_short():
-    data = {
-        "n_layer": [1, 2],
-        "n_head": "x" * 99,
-        "vocab_size": float("inf"),
-        "architectures": ["A", "B"],
-        "d_model": 7,
-        "model_type": 5,
-        "hidden_act": {},
-    }
-    found = facts(data)
-    assert found == {
-        "architectures": "A, B",
-        "layers": "[1, 2]",
-        "heads": "x" * 39 + "…",
-        "vocab_size": "Infinity",
-        "hidden_size": 7,
-        "model_type": "5",
-        "activation": "{}",
-    }
-
-
 @given(st.dictionaries(KEYS, ANYTHING))
 def test_whatever_stands_there_something_is_said_of_it(data):
     engine, why = choose_engine(data)

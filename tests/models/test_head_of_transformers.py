@@ -53,11 +53,11 @@ def case(request, foreign):
     size = model.head_dim
     joined = given["joined"].unflatten(-1, (-1, size))
     taken = one_head(model, tokens, LAYER, HEAD, None)
-    return model, tokens, taken, maps, joined, module, terms
+    return model, tokens, taken, maps, joined, terms
 
 
 def test_its_steps_lead_to_their_weights_and_outputs(case):
-    model, tokens, taken, maps, joined, _, terms = case
+    model, tokens, taken, maps, joined, terms = case
     explained = explain_row(taken.record, 2, taken)
     for key in explained["keys"]:
         assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
@@ -89,16 +89,6 @@ def test_its_vectors_make_the_weights(case):
         sink = vectors.sink(layer, head)
         total = raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink))
         np.testing.assert_allclose(raised / total, maps[place], atol=1e-5)
-
-
-def test_norms_are_those_of_its_values(case):
-    """|α v W_O| of its values and the weight of their module."""
-    model, tokens, taken, maps, _, module, _ = case
-    [record] = model.attend_tokens([tokens], Request(LAYER, HEAD, measure="norm"))
-    matrix = module.weight if isinstance(module, torch.nn.Linear) else module.weight.T
-    part = matrix.unflatten(1, (model.heads, -1))[:, HEAD].detach()
-    lengths = (torch.from_numpy(taken.value) @ part.T).norm(dim=-1)
-    np.testing.assert_allclose(record.weights[0, 0], maps[HEAD] * lengths, rtol=1e-4, atol=1e-5)
 
 
 def test_what_needs_projections_is_refused_in_one_line(case):

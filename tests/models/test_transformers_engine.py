@@ -13,7 +13,6 @@ from foreign_checkpoints import (
     DECODERS,
     ENCODER_DECODERS,
     TEXT,
-    WINDOW,
     WORDPIECE,
     make_foreign,
 )
@@ -55,14 +54,6 @@ def same(record, maps) -> bool:
 
 
 # --- what transformers says -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", DECODERS)
-def test_a_decoders_maps_are_those_of_transformers(foreign, family):
-    theirs, record = Theirs(foreign(family)), attend(foreign(family))
-    assert same(record, theirs.maps().attentions)
-    assert record.tokens.ids == theirs.ids
-    assert record.kind == "decoder" and record.key_tokens is None
 
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
@@ -127,38 +118,6 @@ def test_what_it_writes_ends_at_its_last_position(foreign):
     assert len(attend(foreign("bart")).tokens) == POSITIONS
 
 
-@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
-def test_rows_sum_to_one_and_the_mask_is_where_weight_is(foreign, family):
-    model = foreign(family)
-    for part in model.parts:
-        record = attend(model, which=part)
-        queries, keys = len(record.tokens), len(record.keys)
-        assert record.weights.shape[2:] == record.mask.shape == (queries, keys)
-        assert np.allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
-        assert not record.weights[..., ~record.mask].any()
-        expected = np.ones((queries, keys), dtype=bool)
-        if part == "decoder":
-            expected = np.tril(expected)
-        if family == "mistral":
-            expected = np.triu(expected, 1 - WINDOW)
-        assert np.array_equal(record.mask, expected)
-        assert record.mask_name == ("causal" if part == "decoder" else "padding")
-
-
-@pytest.mark.parametrize("part", ["encoder", "cross"])
-def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
-    model = foreign("t5")
-    taught = {} if part == "encoder" else {"target": ANSWER}
-    plain, hidden, shown = (
-        attend(model, which=part, **taught, **more) for more in ({}, {"pad_to": 20}, {"pad_to": 20, "mask": "none"})
-    )
-    real = len(plain.keys)
-    assert hidden.keys.text[real:] == ["<pad>"] * (20 - real) and sum(hidden.keys.padding) == 20 - real
-    assert not hidden.mask[:, real:].any() and hidden.mask[:, :real].all()
-    assert np.allclose(hidden.weights[:, :, : len(plain.tokens), :real], plain.weights, atol=1e-5)
-    assert shown.mask.all() and (shown.mask_name, hidden.mask_name) == ("none", "padding")
-
-
 def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
     model = foreign("bart")  # 3 layers of 4 heads read, 2 of 2 write
     whole, some = attend(model, which="encoder"), attend(model, which="encoder", layers="-1,0", heads=[3, 1])
@@ -183,14 +142,6 @@ def test_vectors_are_those_of_what_reads_the_text(foreign, family):
     found = model.hidden_states(tokens)
     assert len(found) == len(expected) == model.info_of(model.parts[0]).layers + 1
     assert all(same_vectors(ours, other[0], len(found)) for ours, other in zip(found, expected, strict=True))
-
-
-@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
-def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
-    model = foreign(family)
-    for part in model.parts:
-        assert model.info_of(part) == attend(model, which=part).model
-    assert model.info == attend(model).model and model.dtype_name == "float32"
 
 
 # --- refusals -------------------------------------------------------------------------------------------

@@ -5,11 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
-import transformers
 from by_hand import ByHand
-from foreign_checkpoints import LAYERED, MADE, TEXT, WINDOW, make_foreign
+from foreign_checkpoints import LAYERED, WINDOW, make_foreign
 from foreign_models import attend
-from nearness import same_weights
 from small_networks import make_small
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -44,17 +42,6 @@ def test_every_layer_has_the_mask_of_its_kind(foreign, family):
 
 
 @pytest.mark.parametrize("family", LAYERED)
-def test_its_maps_are_those_of_transformers(foreign, family):
-    model = foreign(family)
-    path = model.place.path
-    batch = transformers.AutoTokenizer.from_pretrained(path)(TEXT, return_tensors="pt")
-    network = getattr(transformers, MADE[family][0]).from_pretrained(path, attn_implementation="eager")
-    with torch.inference_mode():
-        theirs = network(**batch, output_attentions=True).attentions
-    assert same_weights(attend(model).weights, torch.cat(theirs))
-
-
-@pytest.mark.parametrize("family", LAYERED)
 def test_some_layers_bring_their_own_masks(foreign, family, tmp_path):
     model = foreign(family)
     whole, some = attend(model), attend(model, layers="2,1", heads=0)
@@ -63,13 +50,6 @@ def test_some_layers_bring_their_own_masks(foreign, family, tmp_path):
     for record in (whole, some):
         record.save(tmp_path / "maps.safetensors")
         assert np.array_equal(load_record(tmp_path / "maps.safetensors").masks, record.masks)
-
-
-def test_padding_is_hidden_in_windows_too(foreign):
-    record = attend(foreign("modernbert"), pad_to=12)
-    real = ~np.array(record.tokens.padding)
-    masks = expected("modernbert", len(record.tokens)) & real
-    assert np.array_equal(record.masks[:, real], masks[:, real])
 
 
 # --- memory ----------------------------------------------------------------------------------------------

@@ -38,13 +38,6 @@ def test_a_tuple_of_tensors_with_a_batch_is_the_array(batch, record):
     same(again(record), record)
 
 
-@given(record=attention_records())
-def test_one_layer_and_one_map(record):
-    same(record_of(record.weights[0], record.tokens), record_of(record.weights[:1], record.tokens))
-    same(record_of(record.weights[0, 0], record.tokens), record_of(record.weights[:1, :1], record.tokens))
-    same(record_of(record.weights.tolist(), record.tokens), record_of(record.weights, record.tokens))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 @given(record=attention_records())
 def test_any_precision_is_read_as_it_is(dtype, record):
@@ -238,10 +231,3 @@ def test_what_does_not_fit_is_said_in_words(weights, tokens, more, said):
     with pytest.raises(RequestError, match=said) as caught:
         record_of(weights, tokens, **more)
     assert "\n" not in str(caught.value)
-
-
-def test_an_encoder_decoder_without_its_second_text():
-    with pytest.raises(RequestError, match="decoder_tokens"):
-        records_of({"cross_attentions": EVEN}, TOKENS)
-    with pytest.raises(RequestError, match="output_attentions=True"):
-        records_of({"cross_attentions": None}, TOKENS)

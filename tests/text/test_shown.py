@@ -26,12 +26,6 @@ def of_text(encoded):
 # --- byte-level -----------------------------------------------------------------------------------------
 
 
-def test_the_letters_of_bytes_are_those_of_tokenizers():
-    assert sorted(BYTES) == sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    decode = tokenizers.decoders.ByteLevel().decode
-    assert all(decode([letter]) == chr(byte) for letter, byte in BYTES.items() if byte < 128)
-
-
 @given(text=texts)
 def test_together_they_are_the_text(text, tiny_bytes):
     """Show the parts of a cut character together, each with its number."""
@@ -89,10 +83,6 @@ def sentencepiece(byte_fallback: bool = False) -> Tokenizer:
     return Tokenizer(backend, 100, 400, 0)
 
 
-def test_the_mark_of_a_space_is_a_space():
-    assert sentencepiece().encode("the ab the").shown == [" the", " ", "a", "b", " the"]
-
-
 def test_its_unknown_token_shows_its_characters_though_the_tokenizer_names_them():
     encoded = sentencepiece().encode("the 猫犬a")
     assert "猫犬" in "".join(encoded.text) and encoded.ids[2] == 0
@@ -132,20 +122,6 @@ def test_an_unknown_token_shows_the_characters_it_stands_for(both):
     ]
     assert encoded.shown == expected
     assert [text for text, shown in zip(encoded.text, expected, strict=True) if text != shown] == ["[UNK]"] * 3
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        tokenizers.models.Unigram([("a", 0.0)], None),
-        tokenizers.models.BPE({"a": 0}, [], unk_token="[UNK]"),
-        tokenizers.models.WordLevel({"a": 0}, unk_token="[UNK]"),
-        tokenizers.models.BPE({"a": 0}, []),
-    ],
-    ids=repr,
-)
-def test_a_vocabulary_may_have_no_unknown_token(model):
-    assert Notation.of(tokenizers.Tokenizer(model)).unknown is None
 
 
 # --- where nothing is known -----------------------------------------------------------------------------

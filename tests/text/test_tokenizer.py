@@ -14,7 +14,7 @@ from transformers import GPT2Tokenizer
 
 from attncli import Notice, RequestError
 from attncli.text import tokenizer as module
-from attncli.text.tokenizer import Tokenizer, byte_tokenizer, wordpiece
+from attncli.text.tokenizer import Tokenizer, byte_tokenizer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import windows
 
@@ -180,13 +180,6 @@ def test_a_garbled_file_is_a_refusal(name, content, directories, tmp_path):
     with pytest.raises(RequestError) as caught:
         ours(tmp_path)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_settings_reach_the_tokenizer(directories, tmp_path):
-    shutil.copy(directories["vocab.txt"] / "vocab.txt", tmp_path)
-    for keep_accents in (True, False):
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"strip_accents": not keep_accents}))
-        assert wordpiece(tmp_path).encode("é").tokens[1] == ("é" if keep_accents else "e")
 
 
 # --- a token a byte -------------------------------------------------------------------------------------

@@ -22,10 +22,6 @@ def test_pieces_of_a_word_stand_together_and_special_tokens_alone():
     assert word_groups(pair) == [[0], [1, 2], [3], [4], [5, 6], [7], [8], [9]]
 
 
-def test_words_of_two_texts_that_have_one_number_are_two_words():
-    assert word_groups(tokens(["a", "b"], [0, 0], [0, 1])) == [[0], [1]]
-
-
 @pytest.mark.parametrize(
     ("pieces", "word"),
     [

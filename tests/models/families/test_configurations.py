@@ -7,7 +7,7 @@ from walks import ALL, as_transformers, made_up, network_of, walked
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig, choose_engine
-from attncli.models.families.family import NoNetwork, NoOwnNetwork, Turned, Values, rotary_positions
+from attncli.models.families.family import NoOwnNetwork, Turned, Values, rotary_positions
 
 DEBERTA = {
     "relative_attention": True,
@@ -192,12 +192,6 @@ def test_what_our_network_lacks_is_left_to_transformers(family, changes, says):
     data = {"num_attention_heads": 4, "model_type": family, **PUBLISHED.get(family, {}), **changes}
     engine, reason = choose_engine(data)
     assert engine == "transformers" and reason is not None
-
-
-@pytest.mark.parametrize("family", ["albert", "ernie"])
-def test_positions_that_transformers_ignores_are_refused(family):
-    with pytest.raises(NoNetwork, match="relative_key"):
-        read(family, position_embedding_type="relative_key")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 import transformers
 from gguf_files import NETWORKS, Q, finish, write_file
 
-from attncli import RequestError, load_model
+from attncli import RequestError
 from attncli.models.gguf.conversion import convert
 from attncli.models.gguf.file import GGUFFile
 
@@ -39,18 +39,6 @@ def test_the_network_is_that_from_which_the_file_was_made(name, tmp_path):
     assert differing <= {"architectures", "_name_or_path", "dtype", "transformers_version", "pad_token_id", "n_ctx"}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("llama", Q.Q4_0), ("llama", Q.BF16), ("gemma3", Q.Q4_1), ("phi3", Q.Q8_0), ("qwen2", Q.Q5_1)]
-)
-def test_tensors_are_those_of_transformers_reading_of_the_file(name, kind, tmp_path):
-    write_file(tmp_path / "model.gguf", name, kind)
-    convert(tmp_path / "model.gguf", tmp_path / "out")
-    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32)
-    theirs, ours = read.eval().state_dict(), opened(tmp_path / "out").state_dict()
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[tensor], theirs[tensor]) for tensor in ours)
-
-
 def test_values_are_those_of_the_formulas(tmp_path):
     """Blocks of 32: a scale, for Q4_1 an offset, and 32 whole numbers."""
     blocks = np.random.default_rng(1).integers(0, 256, (5, 3, 34), np.uint8)
@@ -64,19 +52,6 @@ def test_values_are_those_of_the_formulas(tmp_path):
     assert np.array_equal(file.values("eight"), (0.25 * blocks[..., 2:].view(np.int8)).reshape(5, 96))
     halves = np.concatenate([four[..., 4:] & 15, four[..., 4:] >> 4], axis=-1)
     assert np.array_equal(file.values("four"), (0.25 * halves - 1.5).reshape(5, 96))
-
-
-@pytest.mark.filterwarnings("ignore::attncli.base.errors.Notice")
-def test_our_maps_of_a_file_are_those_of_its_network(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
-    made = write_file(tmp_path / "model.gguf", "qwen3")
-    model = load_model(str(tmp_path / "model.gguf"), "cpu")
-    record = model.attend("the cat sat on the mat")
-    made.set_attn_implementation("eager")
-    ids = torch.tensor([record.tokens.ids])
-    with torch.inference_mode():
-        maps = torch.stack(made(ids, output_attentions=True).attentions)[:, 0]
-    assert np.allclose(record.weights, maps.numpy(), rtol=0, atol=1e-6)
 
 
 # --- refusals -------------------------------------------------------------------------------------------
@@ -122,23 +97,3 @@ def test_what_is_not_known_is_refused(changes, words, tmp_path):
 def entry(value):
     kinds = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
     return gguf.gguf_writer.GGUFValue(value, kinds[type(value)])
-
-
-def test_blocks_of_256_are_read_as_transformers_reads_them(tmp_path):
-    """Q6_K, Q4_K and the like, which only llama.cpp writes, from random bytes."""
-    theirs = pytest.importorskip("transformers.integrations.gguf.kernels", reason="an older transformers")
-    random = np.random.default_rng(1)
-    kinds = (Q.Q2_K, Q.Q3_K, Q.Q4_K, Q.Q5_K, Q.Q6_K, Q.IQ4_NL, Q.IQ4_XS)
-    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
-    for kind in kinds:
-        size = 4 * gguf.GGML_QUANT_SIZES[kind][1]
-        writer.add_tensor(kind.name, random.integers(0, 60, (3, size), np.uint8), raw_dtype=kind)
-    finish(writer)
-    file = GGUFFile(tmp_path / "model.gguf")
-    assert file.types()[0] == "Q6_K" and set(file.types()) == {kind.name for kind in kinds}
-    for kind in kinds:
-        values = file.values(kind.name)
-        assert values.dtype == np.float32 and values.shape == (3, 4 * gguf.GGML_QUANT_SIZES[kind][0])
-        stored = torch.from_numpy(np.array(file.tensors[kind.name].data))
-        expected = theirs.dequantize_blocks(stored.reshape(3, -1), int(kind), 3, values.shape[1], torch.float32)
-        assert np.isfinite(values).all() and np.allclose(values, expected.numpy(), rtol=1e-5, atol=1e-7)

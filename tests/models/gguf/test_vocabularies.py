@@ -94,12 +94,6 @@ def test_the_rules_of_the_table_that_are_not_tried_above_are_other_names_of_thes
     assert SPLITTINGS["dbrx"].pattern == SPLITTINGS["llama-bpe"].pattern
 
 
-def test_every_digit_is_a_token_of_its_own(pairs):
-    ours, _ = pairs["smollm"]
-    assert ours.encode("the 2024").tokens == ["the", "Ġ", "2", "0", "2", "4"]
-    assert ours.encode("<|start|>a<think>").ids == [1, byte_tokens().index("a"), 3]
-
-
 def test_the_file_says_what_a_text_begins_and_ends_with(tmp_path):
     def fill(writer):
         add_byte_pairs(writer, "smollm")
