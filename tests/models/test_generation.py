@@ -143,12 +143,6 @@ def test_draws_have_the_distribution_that_was_asked_for(temperature, top_p, kept
     assert squares < 25, (found, expected)  # of at most 5 degrees of freedom: 1 in 7,000
 
 
-def test_without_a_draw_the_most_likely_is_chosen():
-    assert {choose(LOGITS, Manner(temperature=9.0, top_p=0.1, seed=seed), torch.Generator()) for seed in range(5)} == {
-        1
-    }
-
-
 def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
     model = load_model(str(checkpoint("gpt2")), "cpu")
     first, again, other = (

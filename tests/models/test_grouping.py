@@ -74,20 +74,6 @@ def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, req
         same(one, other)
 
 
-@pytest.mark.parametrize("family", ["bert", "deberta-v2"])
-def test_vectors_are_of_tokens(tiny, short, family):
-    """Keep the vectors of tokens shown one by one, with the terms of positions; stretches have none."""
-    model = load_model(str(tiny(family)), device="cpu")
-    every = model.attend(LONG, vectors="1.2,0.3")
-    some = model.attend(LONG, vectors="1.2,0.3", grouping=Grouping("3-7"))
-    expected = grouped(every, Grouping("3-7")).vectors
-    for (name, one), (other_name, other) in zip(some.vectors.arrays().items(), expected.arrays().items(), strict=True):
-        assert name == other_name
-        np.testing.assert_allclose(one, other, **TOLERANCE)
-    assert model.attend(LONG, vectors="1.2", grouping=Grouping(stretches=True)).vectors is None
-    assert model.attend(LONG, vectors="1.2", grouping=Grouping(words=True)).vectors is None
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measured on Linux only")
 @pytest.mark.parametrize("family", ["bert", "modernbert"])

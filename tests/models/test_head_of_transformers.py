@@ -5,10 +5,7 @@ import pytest
 import torch
 from nearness import eager
 
-from attncli.base.errors import RequestError
 from attncli.features.explain import UNKNOWN, explain_row, row_report
-from attncli.features.mechanisms import measure
-from attncli.features.mechanisms.mistakes import make_mistakes
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
@@ -89,16 +86,6 @@ def test_its_vectors_make_the_weights(case):
         sink = vectors.sink(layer, head)
         total = raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink))
         np.testing.assert_allclose(raised / total, maps[place], atol=1e-5)
-
-
-def test_what_needs_projections_is_refused_in_one_line(case):
-    model, _, taken, *_ = case
-    with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
-        make_mistakes(model, taken)
-    design = "alibi"
-    expected = "is for a text's attention to itself" if model.part == "cross" else "needs a layer's projections, which"
-    with pytest.raises(RequestError, match=f"--design {design} {expected}"):
-        measure(model, taken, design=design)
 
 
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 from by_hand import ByHand
-from foreign_checkpoints import LAYERED, WINDOW, make_foreign
-from foreign_models import attend
+from foreign_checkpoints import LAYERED, attend, make_foreign
+from measuring import Watch
 from small_networks import make_small
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli import RequestError, load_model, load_record
 from attncli.record import Request
@@ -18,27 +16,6 @@ from attncli.record.grouping import merge_words
 from attncli.record.selection import Grouping
 
 # --- masks -----------------------------------------------------------------------------------------------
-
-
-LOCAL = {"gemma2": [True, False, True], "gpt_neo": [True, True, False], "modernbert": [False, True, True, False]}
-
-
-def expected(family: str, length: int) -> np.ndarray:
-    """Every layer's mask as the configuration has it, `[layer, query, key]`."""
-    back = np.subtract.outer(range(length), range(length))
-    ahead = np.full((length, length), family == "modernbert")
-    whole = ahead | (back >= 0)
-    return np.stack([whole & (abs(back) < WINDOW) if local else whole for local in LOCAL[family]])
-
-
-@pytest.mark.parametrize("family", LAYERED)
-def test_every_layer_has_the_mask_of_its_kind(foreign, family):
-    record = attend(foreign(family))
-    masks = expected(family, len(record.tokens))
-    assert np.array_equal(record.masks, masks) and not masks.all(axis=0).all()
-    assert np.allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
-    for layer, mask in enumerate(masks):
-        assert not record.weights[layer][:, ~mask].any() and record.weights[layer][:, mask].any(axis=0).all()
 
 
 @pytest.mark.parametrize("family", LAYERED)
@@ -56,22 +33,6 @@ def test_some_layers_bring_their_own_masks(foreign, family, tmp_path):
 
 
 LENGTH = 512
-
-
-class Watch(TorchDispatchMode):
-    """Keeps the sizes, in bytes, and the shapes of all tensors that are made."""
-
-    def __init__(self):
-        super().__init__()
-        self.sizes, self.shapes = [], []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for part in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(part, Tensor):
-                self.sizes.append(part.untyped_storage().nbytes())
-                self.shapes.append(tuple(part.shape))
-        return result
 
 
 @pytest.fixture(scope="module")

@@ -155,7 +155,7 @@ def additive(shown):
 
 
 @pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])
-@pytest.mark.parametrize("name", [*DECODERS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])])
+@pytest.mark.parametrize("name", slow_except(DECODERS, ["gpt2", "gemma3"]))
 def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
     """`padding` shows the future and hides [PAD], `none` hides nothing, and windows stay."""
     model = small(name)

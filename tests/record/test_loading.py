@@ -138,10 +138,8 @@ def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(fold
 @pytest.mark.parametrize(
     "metadata",
     [
-        None,
         {"format": "attncli-1"},
         {"format": "attncli-1", "records": "["},
-        {"format": "attncli-1", "records": "{}"},
         {"format": "attncli-2", "records": json.dumps([LABELS])},
         {"format": "attncli-1", "records": json.dumps([LABELS, LABELS])},
     ],
@@ -233,31 +231,3 @@ def test_any_record_comes_back_from_json_as_far_as_it_holds_it(record, words, fo
         again.pop("masks", None)  # the mask's name may say all that there is to it
         assert np.array_equal(found.masks, record.masks)
     assert json.dumps(again) == json.dumps(document) and found.model == record.model
-
-
-DOCUMENT = json.dumps({"model": GOOD.model.document(), "records": [GOOD.document()]})
-
-
-def edited(**changes: object) -> dict:
-    document = json.loads(DOCUMENT)
-    document["records"][0].update(changes)
-    return document
-
-
-MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {**json.loads(DOCUMENT), "model": None},
-        edited(segments=[0] * 5),
-        edited(attention=[]),
-        edited(attention=[{**MAP, "weights": np.full((6, 6), np.nan).tolist()}]),
-        edited(attention=[{**MAP, "weights": [[10**400] * 6] * 6}]),
-    ],
-)
-def test_json_that_is_no_record(wrong, folder):
-    (folder / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
-    refused(folder / "wrong.json")

@@ -26,7 +26,6 @@ def test_runs_are_the_mask(mask):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda masks: masks[0].update(layers=[5]), "masks are for layers"),
         (lambda masks: masks.append(masks[0]), "masks are for layers"),
         (lambda masks: masks[0].update(allowed=[[]] * 3), "hides key"),
         (lambda masks: masks[0].update(allowed="all"), "allowed"),
@@ -50,17 +49,6 @@ SUFFIXES = ("npz", "safetensors", "json")
 
 def softmax(shape=(2, 3, 40, 40), seed=0):
     return torch.softmax(4 * torch.randn(shape, generator=torch.Generator().manual_seed(seed)), dim=-1)
-
-
-@pytest.mark.parametrize(("suffix", "total"), zip(SUFFIXES, [0.966, 0.99, 1.01], strict=True))
-def test_a_row_of_float32_that_does_not_sum_to_1_is_named_with_its_sum(total, suffix, tmp_path):
-    weights = softmax().numpy()
-    weights[1, 2, 7] *= np.float32(total)
-    path = tmp_path / f"a.{suffix}"
-    record_of(weights).save(path)
-    with pytest.raises(RequestError) as refused:
-        load_record(path)
-    assert f"row 7 of map 1, 2 sums to {total} and not to 1" in str(refused.value)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -57,26 +57,14 @@ def test_values_are_those_of_the_formulas(tmp_path):
 # --- refusals -------------------------------------------------------------------------------------------
 
 
-def refusal(path):
-    with pytest.raises(RequestError) as caught:
-        convert(path, path.with_suffix(""))
-    text = str(caught.value)
-    assert "\n" not in text and str(path) in text and len(text) < 400 + len(str(path))
-    return text
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read: it reads llama"),
         ({"general__architecture": "../llama"}, "the architecture '../llama'"),
-        ({"general__architecture": None}, "the architecture 'None'"),
         ({"split__count": 2}, "is one of several parts: join them with"),
         ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),
-        ({"llama__attention__scale": 0.5}, "does not know the setting 'llama.attention.scale'"),
-        ({"llama__block_count": 2**31}, "'llama.block_count' is 2147483648"),
         ({"llama__block_count": 2**31 - 1}, "tensors, too few for 2,147,483,647 layers"),
-        ({"llama__block_count": 10**5}, "tensors, too few for 100,000 layers"),
         ({"llama__block_count": 4}, "lacks the tensor blk.3.attn_q.weight"),
         ({"llama__block_count": 2}, "does not know the tensor 'blk.2."),
         ({"llama__block_count": 0}, "'llama.block_count' is 0"),
@@ -89,11 +77,9 @@ def refusal(path):
     ],
 )
 def test_what_is_not_known_is_refused(changes, words, tmp_path):
-    typed = {key: None if value is None else entry(value) for key, value in changes.items()}
-    write_file(tmp_path / "model.gguf", "llama", **typed)
-    assert words in refusal(tmp_path / "model.gguf")
-
-
-def entry(value):
-    kinds = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
-    return gguf.gguf_writer.GGUFValue(value, kinds[type(value)])
+    path = tmp_path / "model.gguf"
+    write_file(path, "llama", **changes)
+    with pytest.raises(RequestError) as caught:
+        convert(path, tmp_path / "out")
+    text = str(caught.value)
+    assert words in text and "\n" not in text and str(path) in text and len(text) < 400 + len(str(path))
