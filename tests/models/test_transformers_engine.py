@@ -119,6 +119,20 @@ def test_what_it_writes_ends_at_its_last_position(foreign):
     assert len(attend(foreign("bart")).tokens) == POSITIONS
 
 
+@pytest.mark.parametrize("part", ["encoder", "cross"])
+def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
+    model = foreign("t5")
+    taught = {} if part == "encoder" else {"target": ANSWER}
+    plain, hidden, shown = (
+        attend(model, which=part, **taught, **more) for more in ({}, {"pad_to": 20}, {"pad_to": 20, "mask": "none"})
+    )
+    real = len(plain.keys)
+    assert hidden.keys.text[real:] == ["<pad>"] * (20 - real) and sum(hidden.keys.padding) == 20 - real
+    assert not hidden.mask[:, real:].any() and hidden.mask[:, :real].all()
+    assert np.allclose(hidden.weights[:, :, : len(plain.tokens), :real], plain.weights, atol=1e-5)
+    assert shown.mask.all() and (shown.mask_name, hidden.mask_name) == ("none", "padding")
+
+
 def test_layers_and_heads_are_counted_in_the_part_asked_for(foreign):
     model = foreign("bart")  # 3 layers of 4 heads read, 2 of 2 write
     whole, some = attend(model, which="encoder"), attend(model, which="encoder", layers="-1,0", heads=[3, 1])

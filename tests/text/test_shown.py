@@ -36,16 +36,18 @@ def test_together_they_are_the_text(text, tiny_bytes):
         assert "".join(shown) == text
 
 
-@given(text=texts)
-def test_a_token_a_byte_shows_every_character(text):
-    tokenizer = Tokenizer(byte_tokenizer(0), 10_000, 400, 0)
+@given(text=texts, pad_id=st.integers(0, 400))
+def test_a_token_a_byte_shows_every_character(text, pad_id):
+    tokenizer = Tokenizer(byte_tokenizer(pad_id), 10_000, 512, pad_id)
     expected = [
         character if size == 1 else f"{character}[{part}/{size}]"
         for character in text
         for size in [len(character.encode())]
         for part in range(1, size + 1)
     ]
-    assert of_text(tokenizer.encode(text)) == expected
+    tokens = tokenizer.encode(text)
+    assert of_text(tokens) == expected and pad_id not in tokens.ids
+    assert tokenizer.pad(tokens, len(tokens) + 2).ids[-2:] == [pad_id] * 2
 
 
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=6))

@@ -9,12 +9,12 @@ import pytest
 from foreign_checkpoints import write_foreign_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizing import KINDS, last_resort, ours, texts
+from tokenizing import KINDS, last_resort, ours
 from transformers import GPT2Tokenizer
 
 from attncli import Notice, RequestError
 from attncli.text import tokenizer as module
-from attncli.text.tokenizer import Tokenizer, byte_tokenizer
+from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import windows
 
@@ -167,21 +167,6 @@ def test_a_garbled_file_is_a_refusal(name, content, directories, tmp_path):
 
 
 # --- a token a byte -------------------------------------------------------------------------------------
-
-
-@given(text=texts, pair=st.none() | texts, pad_id=st.integers(0, 400))
-def test_bytes_need_no_vocabulary(text, pair, pad_id):
-    tokenizer = Tokenizer(byte_tokenizer(pad_id), 10_000, 512, pad_id)
-    tokens = tokenizer.encode(text, pair)
-    for part, source in enumerate([text] if pair is None else [text, pair]):
-        of_it = [n for n in range(len(tokens)) if tokens.segments[n] == part and not tokens.special[n]]
-        assert len(of_it) == len(source.encode())
-        assert tokenizer.backend.decode([tokens.ids[n] for n in of_it]) == source
-    specials = [token for token, special in zip(tokens.text, tokens.special, strict=True) if special]
-    assert specials == ["[CLS]", "[SEP]"] + (["[SEP]"] if pair else [])
-    padded = tokenizer.pad(tokens, len(tokens) + 2)
-    assert padded.text[-2:] == ["[PAD]"] * 2 and padded.ids[-2:] == [pad_id] * 2
-    assert pad_id not in tokens.ids and "[UNK]" not in tokens.text
 
 
 @pytest.mark.parametrize(("first", "second"), [(1000, 1000), (2000, 1000), (3, 2000)])
