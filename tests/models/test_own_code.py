@@ -41,7 +41,7 @@ NEEDING = [
     # only its code knows the model type
     ("bert", {"model_type": "own_bert"}, "", None, "transformers has no model type 'own_bert'"),
     # the model type that gte-multilingual came with, of another network
-    ("bert", {"model_type": "new", "position_embedding_type": "rope"}, "", None, r"layer\.0\.(attention|mlp|attn_ln)"),
+    ("bert", {"model_type": "new", "position_embedding_type": "rope"}, "", None, r"layers?\.0\.\w+"),
     # as MosaicBERT and DNABERT-2
     ("bert", {}, "self.query", None, r"layer\.0\.attention\.self\.query"),
     ("bert", {}, "", "encoder.layer.0.attention.self.gate", r"bert has no encoder\.layer\.0\.attention\.self\.gate"),

@@ -200,10 +200,14 @@ def test_an_encoder_has_the_mask_that_is_asked_for(small, tiny, name, mask):
     masks = {kind: additive(one) for kind, one in shown.items()}
     given = masks if name == "modernbert" else masks["full_attention"]
     with eager(model) as network, torch.inference_mode():
-        made = network(torch.tensor([record.tokens.ids]), attention_mask=given, output_attentions=True)
+        made = network(
+            torch.tensor([record.tokens.ids]), attention_mask=given, output_attentions=True, output_hidden_states=True
+        )
     assert np.array_equal(record.masks, np.stack([shown[kind] for kind in kinds]))
     rows = slice(length if mask == "none" else real)
     assert same_weights(record.weights[:, :, rows], torch.cat(made.attentions)[:, :, rows])
+    last = model.hidden_states(record.tokens, mask)[-1]
+    assert same_vectors(last[rows], made.hidden_states[-1][0, rows], 4)
 
 
 @pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])
