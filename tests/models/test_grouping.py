@@ -18,25 +18,11 @@ from attncli.record.grouping import grouped
 from attncli.record.selection import Grouping
 
 WORDS = ("the", "cat", "sat", "on", "big", "it", "unbelievable", "cats", ",")
-TOLERANCE = {"atol": 1e-6, "rtol": 5e-5}  # float32, added up in another order
 
 
 @pytest.fixture(scope="module")
 def model(tiny):
     return load_model(str(tiny("modernbert")), device="cpu")
-
-
-@pytest.fixture
-def short(monkeypatch):
-    """Texts of more than 8 tokens are long."""
-    monkeypatch.setattr(grouping, "LONG", 8)
-    monkeypatch.setattr(grouping, "MOST", 5)
-
-
-def same(made, full):
-    assert made.tokens == full.tokens and made.part == full.part and made.key_tokens == full.key_tokens
-    np.testing.assert_allclose(made.weights, full.weights, **TOLERANCE)
-    assert np.array_equal(made.masks, full.masks)
 
 
 LONG = "the cat sat on the big cat, and it sat on the unbelievable cats"
@@ -71,7 +57,9 @@ def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, req
         made = list(model.attend_tokens(tokens, replace(request_, grouping=grouping_)))
         full = [grouped(one, grouping_) for one in model.attend_tokens(tokens, request_)]
     for one, other in zip(made, full, strict=True):
-        same(one, other)
+        assert one.tokens == other.tokens and one.part == other.part and one.key_tokens == other.key_tokens
+        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6, rtol=5e-5)  # added up in another order
+        assert np.array_equal(one.masks, other.masks)
 
 
 @pytest.mark.slow

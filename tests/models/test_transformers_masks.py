@@ -44,19 +44,13 @@ def llama(tmp_path_factory):
     return load_model(str(directory), device="cpu", engine="transformers")
 
 
-def watched(model, predict):
-    tokens = model.tokenizer.encode("the cat sat on the mat " * LENGTH).take(range(LENGTH))
-    watch = Watch()
-    with watch:
-        [record] = model.attend_tokens([tokens], Request("1", "2", predict=predict))
-    return record, watch
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("predict", [True, False])
 def test_one_head_of_a_decoder_allocates_one_heads_maps(llama, predict):
     """Predict, so that the walk goes on to the last layer; the logits are those of the last token."""
-    record, watch = watched(llama, predict)
+    tokens = llama.tokenizer.encode("the cat sat on the mat " * LENGTH).take(range(LENGTH))
+    with Watch() as watch:
+        [record] = llama.attend_tokens([tokens], Request("1", "2", predict=predict))
     one_map = 4 * LENGTH**2
     assert record.weights.nbytes == one_map and (record.prediction is not None) == predict
     assert one_map <= max(watch.sizes) < 2 * one_map

@@ -18,13 +18,6 @@ from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour,
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]
 
 
-def long_record(reach, length=200):
-    """One head that looks at all alike, as far as a window lets it."""
-    places = np.arange(length)
-    mask = abs(places[:, None] - places) <= reach
-    return record_of(mask / mask.sum(axis=-1, keepdims=True), mask)
-
-
 def hatches(lines):
     return sum(line.plain.count(HATCH) + line.plain.count(ASCII_HATCH) for line in lines)
 
@@ -71,7 +64,8 @@ def test_no_weight_looks_like_what_is_hidden():
 
 
 def test_lines_say_what_is_hidden_from_the_query_that_is_held():
-    record = long_record(1, length=6)
+    mask = abs(np.subtract.outer(range(6), range(6))) <= 1
+    record = record_of(mask / mask.sum(axis=-1, keepdims=True), mask)
     held = record.figure(style="lines", query=2)
     hatched = [patch for patch in held.axes[0].patches if patch.get_hatch()]
     assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in picture_texts(held))

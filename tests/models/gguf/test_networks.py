@@ -14,10 +14,6 @@ from attncli.models.gguf.file import GGUFFile
 IDS = torch.tensor([[1, 40, 7, 99, 200, 40, 7, 13, 250, 299, 5, 6]])
 
 
-def opened(directory):
-    return transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
-
-
 def logits(network):
     with torch.inference_mode():
         return network(IDS).logits
@@ -27,7 +23,7 @@ def logits(network):
 def test_the_network_is_that_from_which_the_file_was_made(name, tmp_path):
     made = write_file(tmp_path / "model.gguf", name)
     convert(tmp_path / "model.gguf", tmp_path / "out")
-    found = opened(tmp_path / "out")
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32).eval()
     theirs, ours = made.state_dict(), found.state_dict()
     assert ours.keys() == theirs.keys()
     for tensor in ours:
