@@ -209,7 +209,9 @@ def make_checkpoint(
 
 def write_pickles(directory: Path, tensors: dict[str, torch.Tensor], form: str) -> None:
     if form == "2018":
-        tensors = {old_name(name): tensor for name, tensor in tensors.items()}
+        old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        for ending, before in old.items():
+            tensors = {name.replace(ending, before): tensor for name, tensor in tensors.items()}
     if form != "sharded bin":
         torch.save(tensors, directory / "pytorch_model.bin")
         return
@@ -217,12 +219,6 @@ def write_pickles(directory: Path, tensors: dict[str, torch.Tensor], form: str) 
     for file in set(weight_map.values()):
         torch.save({n: t for n, t in tensors.items() if weight_map[n] == file}, directory / file)
     (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-
-
-def old_name(name: str) -> str:
-    if "LayerNorm" not in name:
-        return name
-    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
 
 def edit_config(directory: Path, **changes: Any) -> None:

@@ -8,11 +8,11 @@ import gguf
 import numpy as np
 import torch
 import transformers
-from checkpoints import MERGES
+from checkpoints import LLAMA_3, MERGES
 from gguf.quants import quantize
 from tokenizers import pre_tokenizers
 
-Q = gguf.GGMLQuantizationType
+Q, KINDS = gguf.GGMLQuantizationType, gguf.GGUFValueType
 TEXTS = ("the cat sat on the mat", "At 10:42 it's 3.14, isn't it?\n\n  yes", "a éa 日本 \t12 345 ½")
 CONTROL, USER_DEFINED, NORMAL = gguf.TokenType.CONTROL, gguf.TokenType.USER_DEFINED, gguf.TokenType.NORMAL
 SPECIAL = ["<|end|>", "<|start|>", "<|pad|>"]
@@ -26,20 +26,13 @@ SIZES = {
 }
 ENDS = {"bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 2}
 GROUPED = {**SIZES, **ENDS, "num_key_value_heads": 2}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 32.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.5, 1.25, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}
 GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 40, "n_inner": 96}
 # By a name: the architecture in the file, and transformers' configuration.
 NETWORKS = {
     "llama": ("llama", transformers.LlamaConfig(**GROUPED)),
     "llama-untied": ("llama", transformers.LlamaConfig(**GROUPED, tie_word_embeddings=False, rope_theta=5e5)),
-    "llama3": ("llama", transformers.LlamaConfig(**GROUPED, head_dim=32, rope_theta=5e5, rope_scaling=LLAMA3)),
+    "llama3": ("llama", transformers.LlamaConfig(**GROUPED, head_dim=32, rope_theta=5e5, rope_scaling=LLAMA_3)),
     "linear": ("llama", transformers.LlamaConfig(**GROUPED, rope_scaling={"rope_type": "linear", "factor": 4.0})),
     "smollm3": ("smollm3", transformers.SmolLM3Config(**{**GROUPED, "num_hidden_layers": 5})),
     "qwen2": ("qwen2", transformers.Qwen2Config(**GROUPED)),
@@ -94,7 +87,7 @@ def write_file(path, name, kind=Q.F32, tokenizer=True, **changes):
         if value is None:
             del entries[key]
         else:
-            entries[key] = value
+            entries[key] = gguf.gguf_writer.GGUFValue(value, value_type(value))
     kinds = {member.value: member for member in gguf.MODEL_ARCH}
     by_name = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
     names = gguf.get_tensor_name_map(kinds[by_name[architecture].value], config.num_hidden_layers)
@@ -106,6 +99,12 @@ def write_file(path, name, kind=Q.F32, tokenizer=True, **changes):
         add_tensor(writer, renamed, as_stored(architecture, config, renamed, tensor.numpy()), kind)
     finish(writer)
     return network
+
+
+def value_type(value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return KINDS.UINT64 if value >= 2**32 else KINDS.UINT32 if value >= 0 else KINDS.INT32
+    return {bool: KINDS.BOOL, float: KINDS.FLOAT32, str: KINDS.STRING, list: KINDS.ARRAY}[type(value)]
 
 
 def add_tensor(writer, name, values, kind=Q.F32):

@@ -6,13 +6,32 @@ import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli.models.devices import STORAGE
 
 Run = Callable[[], object]
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Watch(TorchDispatchMode):
+    """Keeps the sizes, in bytes, and the shapes of all tensors that are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.shapes: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for part in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(part, torch.Tensor):
+                self.sizes.append(part.untyped_storage().nbytes())
+                self.shapes.append(tuple(part.shape))
+        return result
 
 
 def processor() -> str:

@@ -17,7 +17,6 @@ from attncli.models.weights import Checkpoint, StateDict, check_shapes
 from attncli.text.tokens import Tokens
 
 CPU = torch.device("cpu")
-ALL, REAL = 30, 27  # tokens of a made-up text; the others are [PAD]
 
 
 def loaded(config: ModelConfig, tensors: dict[str, Tensor], dtype: torch.dtype = torch.float32) -> Network:
@@ -87,19 +86,44 @@ def walked(
     )
 
 
-def as_transformers(
-    family: str, mask: str, changes: dict[str, Any], rows: int = REAL
-) -> tuple[Network, Tokens, Tensor]:
-    """A small random network of a family with these changes, whose weights and states are transformers' to 1e-10, in
-    float64: of the first `rows` tokens, those that are real, or of [PAD] too. Gives the network, the text, and
-    transformers' weights `[layer, head, query, key]`.
+def run_both(
+    family: str,
+    mask: str,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    batch: int = 2,
+    length: int = 9,
+    **changes: Any,
+) -> tuple[Walked, Walked]:
+    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. Without the rows of [PAD],
+    where transformers has none.
     """
-    theirs = make_network(make_config(family, **changes))
-    network, reference = network_of(theirs, torch.float64), Reference(theirs, CPU, torch.float64)
-    segments = [0] * 9 + [int(network.config.segments > 1)] * (ALL - 9)
-    text = made_up(list(range(3, 3 + ALL)), [True] * REAL + [False] * (ALL - REAL), segments)
-    [weights], [states] = walked(network, [text], mask, whole=True)[:2]
-    expected, their_states = map(torch.stack, reference.run(text, mask))
-    torch.testing.assert_close(weights[:, :, :rows], expected[:, :, :rows], rtol=0, atol=1e-10)
-    torch.testing.assert_close(states[:, :rows], their_states[:, :rows], rtol=0, atol=1e-10)
-    return network, text, expected
+    reference = Reference(make_network(make_config(family, **changes), seed=seed), CPU, torch.float32)
+    network = network_of(reference.network, dtype)
+    reference = Reference(reference.network, CPU, dtype)
+    config = reference.network.config
+    random = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, config.vocab_size, (batch, length), generator=random)
+    ids[:, 2] = config.pad_token_id
+    real = torch.rand(batch, length, generator=random) < 0.7
+    real[:, 0] = True  # no row is without anything to attend to: there transformers' numbers mean nothing
+    segments = torch.randint(0, max(1, network.config.segments), (batch, length), generator=random)
+    texts = [made_up(*of_text) for of_text in zip(ids.tolist(), real.tolist(), segments.tolist(), strict=True)]
+    theirs = [tuple(map(torch.stack, reference.run(text, mask))) for text in texts]
+    expected = Walked([weights for weights, _ in theirs], [states for _, states in theirs], [])
+    ours, without = walked(network, texts, mask, whole=True), walked(network, texts, mask)
+    torch.testing.assert_close(without.weights, ours.weights)
+    rows = [torch.full_like(one, True) if reference.has_padding_rows else one for one in real]
+    return of_rows(ours, rows), of_rows(expected, rows)
+
+
+def of_rows(found: Walked, rows: Sequence[Tensor]) -> Walked:
+    return found._replace(
+        weights=[one[:, :, some] for one, some in zip(found.weights, rows, strict=True)],
+        states=[one[:, some] for one, some in zip(found.states, rows, strict=True)],
+    )
+
+
+def close(ours: Walked, theirs: Walked, weights: float, hidden: float) -> None:
+    torch.testing.assert_close(ours.weights, theirs.weights, rtol=0, atol=weights)
+    torch.testing.assert_close(ours.states, theirs.states, rtol=0, atol=hidden)

@@ -43,12 +43,10 @@ def test_the_prompt_is_the_one_of_transformers(tmp_path):
             pytest.param(template, why, marks=pytest.mark.slow)
             for why, templates in {
                 "takes more than 1 seconds": [
-                    LOOP + "{% set x = lipsum(n=100) %}{% endfor %}",
                     "{% macro f(x) %}{% if x %}{{ f(x - 1) }}{{ f(x - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
-                    "{{ ('x ' * 5000000) | wordwrap(1) }}",
                     "{{ 10 ** (10 ** 10) }}",
                 ],
-                "needs more than 1.1 GB": ["{{ 'x' | center(10 ** 11) }}", "{{ '%0999999999999d' | format(1) }}"],
+                "needs more than 1.1 GB": ["{{ '%0999999999999d' | format(1) }}"],
                 "[Rr]ange": ["{{ range(10 ** 9) }}"],
                 "recursion": ["{{ " + "(" * 100_000 + "1" + ")" * 100_000 + " }}"],
             }.items()
@@ -58,7 +56,7 @@ def test_the_prompt_is_the_one_of_transformers(tmp_path):
         ("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion"),
         ("{% set ns = namespace(__class__=1) %}", "underscore"),
     ],
-    ids=range(13),
+    ids=range(10),
 )
 def test_a_template_that_hangs_or_grows_is_one_line(template, why, tmp_path, monkeypatch):
     monkeypatch.setattr(chat, "_LONGEST_WORK", 1)

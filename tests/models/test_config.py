@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from checkpoints import FAMILIES, OWN, edit_config, make_config
+from checkpoints import FAMILIES, OWN, make_config
 
 from attncli.base.errors import RequestError
 from attncli.models import families
@@ -75,22 +75,18 @@ WRONG = [
     ({"model_type": None}, "model type None"),
     ({"model_type": ["bert"]}, "model type"),
     ({"is_decoder": True}, "is_decoder"),
-    ({"position_embedding_type": "relative_key"}, "relative_key"),
     ({"hidden_act": "selu"}, "selu.*gelu"),
     ({"hidden_act": ["gelu"]}, "activation"),
     ({"num_attention_heads": 5}, "32 is not divisible by 5"),
     ({"num_attention_heads": True}, "num_attention_heads is True"),
     ({"num_hidden_layers": "4"}, "num_hidden_layers is '4'"),
     ({"hidden_size": 32.0}, r"hidden_size is 32\.0"),
-    ({"vocab_size": 10**30}, "vocab_size is 10+"),
     ({"max_position_embeddings": 3}, "max_position_embeddings 3"),
     ({"layer_norm_eps": "1e-12"}, "layer_norm_eps is '1e-12'"),
-    ({"layer_norm_eps": float("nan")}, "layer_norm_eps is nan"),
-    ({"pad_token_id": [0]}, "pad_token_id is \\[0\\]"),
+    ({"layer_norm_eps": float("inf")}, "layer_norm_eps is inf"),
     ({"pad_token_id": 10**12}, "pad_token_id is 10+"),
     ({"model_type": "\x1b[2J" * 1000}, r"model type '\\x1b\[2J"),
     ({"num_hidden_layers": 10**1000}, r"num_hidden_layers is 1000+\.\.\.0+,"),
-    ({"layer_norm_eps": float("inf")}, "layer_norm_eps is inf"),
 ]
 
 
@@ -122,9 +118,3 @@ def test_a_file_that_is_not_there_or_no_file(tmp_path):
         ModelConfig.from_file(tmp_path / "config.json")
     with pytest.raises(RequestError, match="directory"):
         ModelConfig.from_file(tmp_path)
-
-
-def test_a_key_too_many_is_nobodys_business(tmp_path):
-    make_config("bert").save_pretrained(tmp_path)
-    edit_config(tmp_path, auto_map={"AutoModel": "evil.Model"}, anything=[1, 2], time_step_limit=[0, float("inf")])
-    assert ModelConfig.from_file(tmp_path / "config.json").layers == 4

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from checkpoints import FAMILIES, PECULIAR, edit_config, make_checkpoint
+from checkpoints import FAMILIES, PECULIAR
 from foreign_checkpoints import DECODERS, ENCODER_DECODERS, LAYERED, NO_TEXT, WORDPIECE, make_foreign
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,43 +69,6 @@ def test_without_a_tokenizer_nobody_reads_a_text(tiny, tmp_path):
     (tmp_path / "config.json").write_text((tiny("bert") / "config.json").read_text())
     engine, why, config = describe(tmp_path)
     assert (engine, why, config["layers"]) == (None, "there is no tokenizer beside it", 4)
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"hidden_size": "many"}, "hidden_size is 'many', not a whole number"),
-        ({"model_type": 7}, "config.json names no model type"),
-    ],
-)
-def test_what_is_broken_is_shown_as_it_is(tmp_path, changes, why):
-    make_checkpoint(tmp_path, "bert")
-    edit_config(tmp_path, **changes)
-    engine, said, config = describe(tmp_path)
-    assert engine is None and why in said
-    assert config["layers"] == 4 and config["hidden_size"] == changes.get("hidden_size", 32)
-
-
-def test_long_and_odd_values_are_cut_short():
-    data = {
-        "n_layer": [1, 2],
-        "n_head": "x" * 99,
-        "vocab_size": float("inf"),
-        "architectures": ["A", "B"],
-        "d_model": 7,
-        "model_type": 5,
-        "hidden_act": {},
-    }
-    found = facts(data)
-    assert found == {
-        "architectures": "A, B",
-        "layers": "[1, 2]",
-        "heads": "x" * 39 + "…",
-        "vocab_size": "Infinity",
-        "hidden_size": 7,
-        "model_type": "5",
-        "activation": "{}",
-    }
 
 
 @given(st.dictionaries(KEYS, ANYTHING))

@@ -1,7 +1,6 @@
 """Devices and dtypes of a model, sizes that are too large for one, and memory for maps that is used again."""
 
 import gc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -124,15 +123,3 @@ def test_no_two_have_the_same(turns):
             held.pop(gone)
         held.append((number, pool.empty((parts, ENOUGH), LIKE).fill_(number).numpy()[-1:, ::512]))
         assert all((array == value).all() for value, array in held)
-
-
-def test_threads_do_not_share_one():
-    pool = Storage()
-
-    def one(number: int) -> bool:
-        made = pool.empty((ENOUGH,), LIKE).fill_(number)
-        return bool((made == number).all())
-
-    with ThreadPoolExecutor(4) as workers:
-        assert all(workers.map(one, range(100)))
-    assert 1 <= len(pool.waiting) <= 4

@@ -114,12 +114,6 @@ LOGITS = torch.tensor([1.0, 3.0, -2.0, 2.0, 2.5, -40.0], dtype=torch.float64)
 DRAWS = 1_000
 
 
-def drawn(manner):
-    """Count the draws of each token."""
-    draw = torch.Generator().manual_seed(7)
-    return np.bincount([choose(LOGITS, manner, draw) for _ in range(DRAWS)], minlength=len(LOGITS))
-
-
 @pytest.mark.parametrize(
     ("temperature", "top_p", "kept"),
     [
@@ -136,17 +130,12 @@ def test_draws_have_the_distribution_that_was_asked_for(temperature, top_p, kept
     shares = np.zeros(len(LOGITS))
     shares[kept] = np.exp(LOGITS.numpy()[kept] / temperature)
     expected = DRAWS * shares / shares.sum()
-    found = drawn(Manner(sample=True, temperature=temperature, top_p=top_p))
+    manner, draw = Manner(sample=True, temperature=temperature, top_p=top_p), torch.Generator().manual_seed(7)
+    found = np.bincount([choose(LOGITS, manner, draw) for _ in range(DRAWS)], minlength=len(LOGITS))
     assert found[expected == 0].sum() == 0
     often = expected > 5
     squares = ((found - expected)[often] ** 2 / expected[often]).sum()
     assert squares < 25, (found, expected)  # of at most 5 degrees of freedom: 1 in 7,000
-
-
-def test_without_a_draw_the_most_likely_is_chosen():
-    assert {choose(LOGITS, Manner(temperature=9.0, top_p=0.1, seed=seed), torch.Generator()) for seed in range(5)} == {
-        1
-    }
 
 
 def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):

@@ -54,22 +54,14 @@ def test_shards_have_the_hash_of_their_list(memory, tmp_path):
     assert hashes.weights_sha256([paths[1], same]) == hashlib.sha256(lines.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("digest", ["", "0" * 63, "F" * 64, "0" * 65, "../" * 20])
-def test_what_is_no_digest_is_not_believed(digest, memory, tmp_path):
-    path = tmp_path / "weights"
-    path.write_bytes(b"x")
-    expected = hashes.weights_sha256([path])
-    cache_file = tmp_path / "cache" / "attncli" / "sha256.json"
-    cache_file.write_text(json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), digest)))
-    assert hashes.weights_sha256([path]) == expected and memory == [path] * 2
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', *("0" * 63, "F" * 64, "../" * 20)])
 def test_a_memory_that_is_spoiled_is_forgotten(content, memory, tmp_path):
+    """In each of its digests or as a whole."""
     path, cache_file = tmp_path / "weights", tmp_path / "cache" / "attncli" / "sha256.json"
     path.write_bytes(b"x")
-    cache_file.parent.mkdir(parents=True)
-    cache_file.write_bytes(content)
+    hashes.weights_sha256([path])
+    digests = json.dumps(dict.fromkeys(json.loads(cache_file.read_text()), content))
+    cache_file.write_text(digests if len(content) > 9 else content)
     assert hashes.weights_sha256([path]) == hashlib.sha256(b"x").hexdigest()
     assert list(json.loads(cache_file.read_text()).values()) == [hashlib.sha256(b"x").hexdigest()]
 

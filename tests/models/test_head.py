@@ -6,7 +6,7 @@ import torch
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.modernbert import modeling_modernbert
 
-from attncli import RequestError, load_model
+from attncli import load_model
 from attncli.features.explain import explain_row
 from attncli.models.head import one_head
 from attncli.models.transformers_peer import load_reference
@@ -124,19 +124,3 @@ def test_what_positions_turned_can_be_turned_back(family, tiny):
             np.testing.assert_allclose(found, expected, atol=1e-5)
         for found, expected, some in zip(few.before(layer, head), unturned, ([1, 2, 3], [2, 4]), strict=True):
             np.testing.assert_allclose(found, expected[some], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"vectors": "4.12"}, "head 12 .*0 to 11"),
-        ({"vectors": "6.0"}, "layer 6 .*0 to 5"),
-        ({"vectors": "4"}, "'4' is not LAYER.HEAD"),
-        ({"vectors": "4.7", "layers": "0-3"}, r"head 4\.7 is not kept \(layers 0-3, heads 0-11\).*-l and -H"),
-        ({"vectors": "0.0", "measure": "norm"}, "belong to weights, not norms"),
-        ({"vectors": [(4, 7)], "heads": 6}, r"head 4\.7 is not kept \(layers 0-5, heads 6\).*-l and -H"),
-    ],
-)
-def test_vectors_that_cannot_be_had(request_, says, minilm):
-    with pytest.raises(RequestError, match=says):
-        minilm.attend(TEXT, **request_)

@@ -5,10 +5,7 @@ import pytest
 import torch
 from nearness import eager
 
-from attncli.base.errors import RequestError
 from attncli.features.explain import UNKNOWN, explain_row, row_report
-from attncli.features.mechanisms import measure
-from attncli.features.mechanisms.mistakes import make_mistakes
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
@@ -53,11 +50,11 @@ def case(request, foreign):
     size = model.head_dim
     joined = given["joined"].unflatten(-1, (-1, size))
     taken = one_head(model, tokens, LAYER, HEAD, None)
-    return model, tokens, taken, maps, joined, module, terms
+    return model, tokens, taken, maps, joined, terms
 
 
 def test_its_steps_lead_to_their_weights_and_outputs(case):
-    model, tokens, taken, maps, joined, _, terms = case
+    model, tokens, taken, maps, joined, terms = case
     explained = explain_row(taken.record, 2, taken)
     for key in explained["keys"]:
         assert key["score"] == pytest.approx(float(np.dot(explained["query"]["q"], key["k"])), abs=1e-4)
@@ -89,26 +86,6 @@ def test_its_vectors_make_the_weights(case):
         sink = vectors.sink(layer, head)
         total = raised.sum(-1, keepdims=True) + (0 if sink is None else np.exp(sink))
         np.testing.assert_allclose(raised / total, maps[place], atol=1e-5)
-
-
-def test_norms_are_those_of_its_values(case):
-    """|α v W_O| of its values and the weight of their module."""
-    model, tokens, taken, maps, _, module, _ = case
-    [record] = model.attend_tokens([tokens], Request(LAYER, HEAD, measure="norm"))
-    matrix = module.weight if isinstance(module, torch.nn.Linear) else module.weight.T
-    part = matrix.unflatten(1, (model.heads, -1))[:, HEAD].detach()
-    lengths = (torch.from_numpy(taken.value) @ part.T).norm(dim=-1)
-    np.testing.assert_allclose(record.weights[0, 0], maps[HEAD] * lengths, rtol=1e-4, atol=1e-5)
-
-
-def test_what_needs_projections_is_refused_in_one_line(case):
-    model, _, taken, *_ = case
-    with pytest.raises(RequestError, match="--mistakes are made in a layer's projections, which are not known in"):
-        make_mistakes(model, taken)
-    design = "alibi"
-    expected = "is for a text's attention to itself" if model.part == "cross" else "needs a layer's projections, which"
-    with pytest.raises(RequestError, match=f"--design {design} {expected}"):
-        measure(model, taken, design=design)
 
 
 def test_a_sink_is_a_part_of_the_row_s_total(foreign):

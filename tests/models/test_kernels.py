@@ -34,18 +34,6 @@ def test_writing_into_storage_is_the_same(case):
         assert (kept[~case.mask.expand_as(kept)] == 0).all()
 
 
-@given(cases(leading=st.lists(st.integers(1, 4), min_size=1, max_size=2), dtypes=(torch.float32,)))
-def test_into_storage_of_more_precision_nothing_is_rounded_to_less(case):
-    half = case.map(lambda part: part.bfloat16())
-    exact = half.map(lambda part: part.float())
-    output, weights, _ = attend(*exact)
-    kept = torch.full_like(weights, torch.nan)
-    found = attend_into(kept, *half)
-    assert found.dtype == torch.bfloat16
-    close(kept, weights, exact)
-    torch.testing.assert_close(found, output.bfloat16(), rtol=2e-2, atol=1e-2)
-
-
 @given(cases(dtypes=(torch.float64,)), st.integers(0, 2**32))
 def test_gradients_of_the_output_are_those_of_the_formula_and_finite(case, seed):
     case = case.map(lambda part: part.requires_grad_())

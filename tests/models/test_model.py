@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from checkpoints import DECODERS
 from slow import slow_except
-from vectors import TEXT
 
-from attncli import Notice, RequestError, load_model
+from attncli import load_model
 from attncli.models.aliases import ALIASES
 from attncli.models.rows import AHEAD_TOKENS
 
@@ -69,34 +68,6 @@ def test_texts_and_pairs_of_different_number(tiny):
     model = load_model(str(tiny("bert")), "cpu")
     with pytest.raises(ValueError, match="shorter"):
         list(model.attend_many(["the", "cat"], ["it"]))
-
-
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"text": ""}, "empty"),
-        ({"text": "\x00\x01"}, "has no characters"),
-        ({"text": "a\ud800"}, "UTF-8 at character 1"),
-        ({"pair": ""}, "empty"),
-        ({"layers": 6}, "layer 6 .*0 to 5"),
-        ({"heads": "12"}, "head 12 .*0 to 11"),
-        ({"heads": "x"}, "head 'x' .*0 to 11"),
-        ({"heads": []}, "no head"),
-        ({"mask": "future"}, "'future'.*padding, causal, none"),
-        ({"pad_to": 3}, "pad to 3.*16"),
-        ({"pad_to": 513}, "pad to 513.*512"),
-    ],
-)
-def test_a_request_that_cannot_be_met(request_, says, minilm):
-    with pytest.raises(RequestError, match=says) as caught:
-        minilm.attend(**{"text": TEXT, **request_})
-    assert "\n" not in str(caught.value)
-
-
-def test_a_long_text_is_cut_with_a_notice(minilm):
-    with pytest.warns(Notice, match=r"^kept the first 512 of 803 tokens$"):
-        record = minilm.attend("word " * 801, layers=0, heads=0)
-    assert len(record.tokens) == 512 and record.tokens.text[-1] == "[SEP]"
 
 
 @pytest.mark.parametrize("make", [list, iter])

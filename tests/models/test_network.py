@@ -1,69 +1,21 @@
 """Our networks against transformers (eager), on small random ones of every family; our linear layer against torch's."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
-from checkpoints import EVERY, FAMILIES, PECULIAR, TURNED, make_config, make_network
+from checkpoints import EVERY, FAMILIES, PECULIAR, TURNED
 from checkpoints import OWN as CHANGES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
-from walks import CPU, Walked, made_up, network_of, walked
+from torch import nn
+from walks import close, run_both
 from ways import OWN, own_peers
 
 from attncli.features.compare.ways import go_every_way
 from attncli.models import families
 from attncli.models.network import Linear
-from attncli.models.transformers_peer import Reference
 
-MASKS = ("none", "padding", "causal")
 pytestmark = pytest.mark.usefixtures("exact")
-
-
-def run_both(
-    family: str,
-    mask: str,
-    dtype: torch.dtype = torch.float64,
-    seed: int = 0,
-    batch: int = 2,
-    length: int = 9,
-    **changes: Any,
-) -> tuple[Walked, Walked]:
-    """One pass of each, over random tokens and segments; [PAD] stands among the tokens too. Without the rows of [PAD],
-    where transformers has none.
-    """
-    reference = Reference(make_network(make_config(family, **changes), seed=seed), CPU, torch.float32)
-    network = network_of(reference.network, dtype)
-    reference = Reference(reference.network, CPU, dtype)
-    config = reference.network.config
-    random = torch.Generator().manual_seed(seed)
-    ids = torch.randint(0, config.vocab_size, (batch, length), generator=random)
-    ids[:, 2] = config.pad_token_id
-    real = torch.rand(batch, length, generator=random) < 0.7
-    real[:, 0] = True  # no row is without anything to attend to: there transformers' numbers mean nothing
-    segments = torch.randint(0, max(1, network.config.segments), (batch, length), generator=random)
-    texts = [made_up(*of_text) for of_text in zip(ids.tolist(), real.tolist(), segments.tolist(), strict=True)]
-    theirs = [tuple(map(torch.stack, reference.run(text, mask))) for text in texts]
-    expected = Walked([weights for weights, _ in theirs], [states for _, states in theirs], [])
-    ours, without = walked(network, texts, mask, whole=True), walked(network, texts, mask)
-    torch.testing.assert_close(without.weights, ours.weights)
-    rows = [torch.full_like(one, True) if reference.has_padding_rows else one for one in real]
-    return of_rows(ours, rows), of_rows(expected, rows)
-
-
-def of_rows(found: Walked, rows: Sequence[Tensor]) -> Walked:
-    return found._replace(
-        weights=[one[:, :, some] for one, some in zip(found.weights, rows, strict=True)],
-        states=[one[:, some] for one, some in zip(found.states, rows, strict=True)],
-    )
-
-
-def close(ours: Walked, theirs: Walked, weights: float, hidden: float) -> None:
-    torch.testing.assert_close(ours.weights, theirs.weights, rtol=0, atol=weights)
-    torch.testing.assert_close(ours.states, theirs.states, rtol=0, atol=hidden)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -111,7 +63,7 @@ def test_whatever_the_shape(family, data):
         changes["inner_group_num"] = draw(st.integers(1, 2), label="inner")
     ours, theirs = run_both(
         family,
-        draw(st.sampled_from(MASKS), label="mask"),
+        draw(st.sampled_from(["none", "padding", "causal"]), label="mask"),
         seed=draw(st.integers(0, 2**32), label="seed"),
         batch=draw(st.integers(1, 3), label="batch"),
         length=draw(st.integers(3, 12), label="length"),

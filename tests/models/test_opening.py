@@ -1,8 +1,6 @@
 """Which engine a model gets, opened again as it was; and what is said of a model by its short name."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -65,16 +63,6 @@ def test_a_directory_is_found_from_elsewhere(tiny, tmp_path, monkeypatch):
     opening = Opening.of(load_model(path.name, "cpu"))
     monkeypatch.chdir(tmp_path)
     assert opening.name == str(path) and opening.open().info.name == str(path)
-
-
-def test_what_is_wrong_with_a_name_is_said_without_torch():
-    script = (
-        "import pickle, sys\nfrom attncli import RequestError\nfrom attncli.models.opening import Opening\n"
-        "try:\n    pickle.loads(pickle.dumps(Opening('miniln'))).open()\n"
-        "except RequestError as error:\n    print(error, 'torch' in sys.modules)\n"
-    )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert "did you mean minilm" in said and said.endswith(" False\n")
 
 
 # --- by request and configuration ------------------------------------------------------------------------

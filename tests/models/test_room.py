@@ -6,7 +6,6 @@ from attncli import Request, RequestError, load_model
 from attncli.models import engine
 from attncli.models.engine import (
     SHORT,
-    available,
     cgroup_room,
     check_room,
     record_bytes,
@@ -69,11 +68,6 @@ def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
         list(model.fitting([[tokens]], Request(vectors="0.1", grouping=Grouping("1-2"))))
 
 
-def test_where_nothing_tells_nothing_is_refused(monkeypatch):
-    monkeypatch.setattr(engine, "available", lambda: None)
-    check_room([10**6], 100, 100)
-
-
 @pytest.fixture
 def full(tiny, monkeypatch):
     """A model on a machine that has room for one record of the text below, and that must not be run."""
@@ -111,11 +105,6 @@ def test_what_a_container_leaves(tmp_path, names):
     assert cgroup_room(tmp_path) == 500
     (tmp_path / names[0]).write_text("max\n")
     assert cgroup_room(tmp_path) is None
-
-
-def test_this_machine_tells():
-    there = available()
-    assert there is None or 0 < there < 2**50
 
 
 # --- queries and keys of a page, where nobody says of which heads -------------------------------------------

@@ -12,12 +12,12 @@ from foreign_checkpoints import (
     ANSWER,
     DECODERS,
     ENCODER_DECODERS,
+    POSITIONS,
     TEXT,
-    WINDOW,
     WORDPIECE,
+    attend,
     make_foreign,
 )
-from foreign_models import POSITIONS, attend
 from nearness import same_vectors, same_weights
 from safetensors.torch import load_file, save_file
 
@@ -55,14 +55,6 @@ def same(record, maps) -> bool:
 
 
 # --- what transformers says -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", DECODERS)
-def test_a_decoders_maps_are_those_of_transformers(foreign, family):
-    theirs, record = Theirs(foreign(family)), attend(foreign(family))
-    assert same(record, theirs.maps().attentions)
-    assert record.tokens.ids == theirs.ids
-    assert record.kind == "decoder" and record.key_tokens is None
 
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
@@ -127,24 +119,6 @@ def test_what_it_writes_ends_at_its_last_position(foreign):
     assert len(attend(foreign("bart")).tokens) == POSITIONS
 
 
-@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
-def test_rows_sum_to_one_and_the_mask_is_where_weight_is(foreign, family):
-    model = foreign(family)
-    for part in model.parts:
-        record = attend(model, which=part)
-        queries, keys = len(record.tokens), len(record.keys)
-        assert record.weights.shape[2:] == record.mask.shape == (queries, keys)
-        assert np.allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
-        assert not record.weights[..., ~record.mask].any()
-        expected = np.ones((queries, keys), dtype=bool)
-        if part == "decoder":
-            expected = np.tril(expected)
-        if family == "mistral":
-            expected = np.triu(expected, 1 - WINDOW)
-        assert np.array_equal(record.mask, expected)
-        assert record.mask_name == ("causal" if part == "decoder" else "padding")
-
-
 @pytest.mark.parametrize("part", ["encoder", "cross"])
 def test_padding_is_hidden_from_all_unless_nothing_is(foreign, part):
     model = foreign("t5")
@@ -185,14 +159,6 @@ def test_vectors_are_those_of_what_reads_the_text(foreign, family):
     assert all(same_vectors(ours, other[0], len(found)) for ours, other in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("family", [*ENCODER_DECODERS, *DECODERS])
-def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
-    model = foreign(family)
-    for part in model.parts:
-        assert model.info_of(part) == attend(model, which=part).model
-    assert model.info == attend(model).model and model.dtype_name == "float32"
-
-
 # --- refusals -------------------------------------------------------------------------------------------
 
 
@@ -204,8 +170,6 @@ def test_what_a_model_has_is_known_before_a_text_is_read(foreign, family):
         ("gpt2", {"target": ANSWER}, "--target is for encoder-decoders, but .* is a decoder: omit it"),
         ("gpt2", {"pad_to": 30}, "has no padding token: omit --pad-to"),
         ("gpt2", {"which": "middle"}, "no part 'middle': it is one of encoder, decoder, cross"),
-        ("gpt2", {"mask": "middle"}, "no mask 'middle'"),
-        ("gpt2", {"text": "  "}, "the text is empty"),
         ("t5", {"target": ""}, "the text is empty"),
         ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read: omit it, or give --which"),
         ("t5", {"mask": "causal"}, "cross-attention has no future to hide: use --mask padding or none"),
@@ -218,43 +182,22 @@ def test_what_a_model_does_not_have_is_refused(foreign, family, asked, why):
         attend(foreign(family), **asked)
 
 
-@pytest.mark.parametrize(
-    ("family", "asked", "why"),
-    [
-        ("gpt2", {"positions": False}, "transformers can't omit the positions"),
-        ("gpt_neo", {"mask": "none", "positions": False}, "transformers can't omit the positions"),
-    ],
-)
-def test_vectors_that_transformers_does_not_make(foreign, family, asked, why):
-    model = foreign(family)
-    with pytest.raises(RequestError, match=why):
-        model.hidden_states(model.tokenizer.encode(TEXT), **asked)
+def test_vectors_that_transformers_does_not_make(foreign):
+    model = foreign("gpt2")
+    with pytest.raises(RequestError, match="transformers can't omit the positions"):
+        model.hidden_states(model.tokenizer.encode(TEXT), positions=False)
 
 
-def test_weights_that_are_not_whole_are_refused(tmp_path):
+def test_files_that_are_not_whole_or_no_numbers_are_refused(tmp_path):
     path = make_foreign(tmp_path, "gpt2") / "model.safetensors"
-    tensors = load_file(path)
-    del tensors["transformer.h.1.attn.c_attn.weight"]
-    save_file(tensors, path, {"format": "pt"})
-    with pytest.raises(
-        RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are incomplete"
-    ):
-        load_model(str(tmp_path), "cpu", engine="transformers")
-
-
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
-    path = make_foreign(tmp_path, "gpt2") / "model.safetensors"
-    tensors = load_file(path)
-    tensors["transformer.h.1.attn.c_attn.weight"][:] = torch.nan
-    save_file(tensors, path, {"format": "pt"})
-    with pytest.raises(
-        RequestError, match=r"layer 1, head 0 of .* has scores too large for float32: use another --dtype"
-    ):
+    tensors, name = load_file(path), "transformer.h.1.attn.c_attn.weight"
+    save_file({**tensors, name: torch.full_like(tensors[name], torch.nan)}, path, {"format": "pt"})
+    with pytest.raises(RequestError, match=r"layer 1, head 0 of .* has scores too large for float32: use another --"):
         attend(load_model(str(tmp_path), "cpu", engine="transformers"))
-
-
-def test_what_transformers_can_not_load_is_one_line(tmp_path):
-    make_foreign(tmp_path, "gpt2")
+    del tensors[name]
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(RequestError, match=r"does not find h\.1\.attn\.c_attn\.weight in .*: the weights are incomp"):
+        load_model(str(tmp_path), "cpu", engine="transformers")
     edit_config(tmp_path, model_type="made-up")
     with pytest.raises(RequestError, match=r"^transformers can't load [^\n]*made-up[^\n]*$"):
         load_model(str(tmp_path), "cpu", engine="transformers")
@@ -268,18 +211,14 @@ def test_what_transformers_can_not_load_is_one_line(tmp_path):
         ("opt", {"text_config": {}}, "text_config is stated, but opt has no such part"),
         ("opt", {"quantization_config": [4]}, r"quantization_config is \[4\], not an object"),
         ("opt", {"num_hidden_layers": 1_000_000}, "num_hidden_layers is 1000000, more than 1,000 in files of"),
-        ("opt", {"num_hidden_layers": 1e9}, r"num_hidden_layers is 1000000000\.0, more than 1,000"),
+        ("opt", {"num_labels": 10**9}, "num_labels is 1000000000, more than 1,000,000"),
         (
             "opt",
             {"num_hidden_layers": 900},
-            r"describes a network of [\d,]+ numbers, but its weights have [\d,]+ bytes",
+            r"describes a network of [\d,]+ numbers, but its weights have",
         ),
-        ("opt", {"num_labels": 10**9}, "num_labels is 1000000000, more than 1,000,000"),
-        ("opt", {"vocab_size": 10**15}, r"describes a network of [\d,]+ numbers, but its weights have [\d,]+ bytes"),
-        ("bart", {"encoder_layers": 1_000_000}, "encoder_layers is 1000000, more than 1,000"),
         ("bart", {"is_encoder_decoder": False}, "is_encoder_decoder is false, but bart has an encoder and a decoder"),
         ("t5", {"num_decoder_layers": 10**6}, "num_decoder_layers is 1000000, more than 1,000"),
-        ("t5", {"is_encoder_decoder": False, "text_config": {}}, "text_config is stated, but t5 has no such part"),
     ],
 )
 def test_sizes_are_held_against_the_files_before_anything_is_built(family, changes, why, tmp_path, monkeypatch):

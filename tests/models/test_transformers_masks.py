@@ -5,14 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-import transformers
 from by_hand import ByHand
-from foreign_checkpoints import LAYERED, MADE, TEXT, WINDOW, make_foreign
-from foreign_models import attend
-from nearness import same_weights
+from foreign_checkpoints import LAYERED, attend, make_foreign
+from measuring import Watch
 from small_networks import make_small
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncli import RequestError, load_model, load_record
 from attncli.record import Request
@@ -20,38 +16,6 @@ from attncli.record.grouping import merge_words
 from attncli.record.selection import Grouping
 
 # --- masks -----------------------------------------------------------------------------------------------
-
-
-LOCAL = {"gemma2": [True, False, True], "gpt_neo": [True, True, False], "modernbert": [False, True, True, False]}
-
-
-def expected(family: str, length: int) -> np.ndarray:
-    """Every layer's mask as the configuration has it, `[layer, query, key]`."""
-    back = np.subtract.outer(range(length), range(length))
-    ahead = np.full((length, length), family == "modernbert")
-    whole = ahead | (back >= 0)
-    return np.stack([whole & (abs(back) < WINDOW) if local else whole for local in LOCAL[family]])
-
-
-@pytest.mark.parametrize("family", LAYERED)
-def test_every_layer_has_the_mask_of_its_kind(foreign, family):
-    record = attend(foreign(family))
-    masks = expected(family, len(record.tokens))
-    assert np.array_equal(record.masks, masks) and not masks.all(axis=0).all()
-    assert np.allclose(record.weights.sum(axis=-1), 1, atol=1e-5)
-    for layer, mask in enumerate(masks):
-        assert not record.weights[layer][:, ~mask].any() and record.weights[layer][:, mask].any(axis=0).all()
-
-
-@pytest.mark.parametrize("family", LAYERED)
-def test_its_maps_are_those_of_transformers(foreign, family):
-    model = foreign(family)
-    path = model.place.path
-    batch = transformers.AutoTokenizer.from_pretrained(path)(TEXT, return_tensors="pt")
-    network = getattr(transformers, MADE[family][0]).from_pretrained(path, attn_implementation="eager")
-    with torch.inference_mode():
-        theirs = network(**batch, output_attentions=True).attentions
-    assert same_weights(attend(model).weights, torch.cat(theirs))
 
 
 @pytest.mark.parametrize("family", LAYERED)
@@ -65,33 +29,10 @@ def test_some_layers_bring_their_own_masks(foreign, family, tmp_path):
         assert np.array_equal(load_record(tmp_path / "maps.safetensors").masks, record.masks)
 
 
-def test_padding_is_hidden_in_windows_too(foreign):
-    record = attend(foreign("modernbert"), pad_to=12)
-    real = ~np.array(record.tokens.padding)
-    masks = expected("modernbert", len(record.tokens)) & real
-    assert np.array_equal(record.masks[:, real], masks[:, real])
-
-
 # --- memory ----------------------------------------------------------------------------------------------
 
 
 LENGTH = 512
-
-
-class Watch(TorchDispatchMode):
-    """Keeps the sizes, in bytes, and the shapes of all tensors that are made."""
-
-    def __init__(self):
-        super().__init__()
-        self.sizes, self.shapes = [], []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for part in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(part, Tensor):
-                self.sizes.append(part.untyped_storage().nbytes())
-                self.shapes.append(tuple(part.shape))
-        return result
 
 
 @pytest.fixture(scope="module")
@@ -103,19 +44,13 @@ def llama(tmp_path_factory):
     return load_model(str(directory), device="cpu", engine="transformers")
 
 
-def watched(model, predict):
-    tokens = model.tokenizer.encode("the cat sat on the mat " * LENGTH).take(range(LENGTH))
-    watch = Watch()
-    with watch:
-        [record] = model.attend_tokens([tokens], Request("1", "2", predict=predict))
-    return record, watch
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("predict", [True, False])
 def test_one_head_of_a_decoder_allocates_one_heads_maps(llama, predict):
     """Predict, so that the walk goes on to the last layer; the logits are those of the last token."""
-    record, watch = watched(llama, predict)
+    tokens = llama.tokenizer.encode("the cat sat on the mat " * LENGTH).take(range(LENGTH))
+    with Watch() as watch:
+        [record] = llama.attend_tokens([tokens], Request("1", "2", predict=predict))
     one_map = 4 * LENGTH**2
     assert record.weights.nbytes == one_map and (record.prediction is not None) == predict
     assert one_map <= max(watch.sizes) < 2 * one_map

@@ -1,6 +1,5 @@
 """transformers as the reference: it gets exactly our tokens, segments and mask, and keeps quiet."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -81,14 +80,6 @@ def test_what_transformers_does_not_find_is_said(tmp_path):
     torch.save({f"bert.electra.{name}": tensor for name, tensor in torch.load(path).items()}, path)
     with pytest.raises(RequestError, match=r"transformers does not find embeddings.*--against torch"):
         load_reference(tmp_path, CPU, torch.float32)
-
-
-def test_what_transformers_refuses_is_one_line(tmp_path):
-    make_checkpoint(tmp_path, form="sharded")
-    index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": json.loads(index.read_text())["weight_map"]}))
-    with pytest.raises(RequestError, match=r"transformers can't load .*: KeyError: 'metadata'$"):
-        load_both(tmp_path)
 
 
 def test_a_sentencepiece_model_names_the_package_that_reads_it(tmp_path, monkeypatch):

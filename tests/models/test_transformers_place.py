@@ -155,7 +155,7 @@ def additive(shown):
 
 
 @pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])
-@pytest.mark.parametrize("name", [*DECODERS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in DECODERS[2:])])
+@pytest.mark.parametrize("name", slow_except(DECODERS, ["gpt2", "gemma3"]))
 def test_a_decoder_has_the_mask_that_is_asked_for(small, name, mask):
     """`padding` shows the future and hides [PAD], `none` hides nothing, and windows stay."""
     model = small(name)
@@ -200,10 +200,14 @@ def test_an_encoder_has_the_mask_that_is_asked_for(small, tiny, name, mask):
     masks = {kind: additive(one) for kind, one in shown.items()}
     given = masks if name == "modernbert" else masks["full_attention"]
     with eager(model) as network, torch.inference_mode():
-        made = network(torch.tensor([record.tokens.ids]), attention_mask=given, output_attentions=True)
+        made = network(
+            torch.tensor([record.tokens.ids]), attention_mask=given, output_attentions=True, output_hidden_states=True
+        )
     assert np.array_equal(record.masks, np.stack([shown[kind] for kind in kinds]))
     rows = slice(length if mask == "none" else real)
     assert same_weights(record.weights[:, :, rows], torch.cat(made.attentions)[:, :, rows])
+    last = model.hidden_states(record.tokens, mask)[-1]
+    assert same_vectors(last[rows], made.hidden_states[-1][0, rows], 4)
 
 
 @pytest.mark.parametrize("mask", [None, "padding", "none", "causal"])

@@ -1,8 +1,7 @@
 """The tokens of models from elsewhere: their words, their segments, and how many there are."""
 
 import pytest
-from foreign_checkpoints import TEXT
-from foreign_models import POSITIONS, attend
+from foreign_checkpoints import POSITIONS, TEXT, attend
 
 from attncli.base.errors import Notice, RequestError
 from attncli.models.transformers_network import word_numbers

@@ -8,6 +8,7 @@ import torch
 from checkpoints import EACH, make_config, make_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measuring import Watch
 from torch import Tensor
 from walks import made_up, network_of, walked
 
@@ -59,25 +60,12 @@ def test_nothing_runs_after_the_last_weights_asked_for():
 
 def test_one_head_allocates_one_heads_maps():
     """Every tensor that the request makes is counted: none is as large as the maps of two heads."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    largest = 0
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            for part in result if isinstance(result, tuple | list) else [result]:
-                if isinstance(part, Tensor):
-                    largest = max(largest, part.untyped_storage().nbytes())
-            return result
-
     length = 200
     config = make_config("bert", max_position_embeddings=length, hidden_size=16, num_attention_heads=4)
     network = network_of(make_network(config))
     text = made_up(torch.randint(0, config.vocab_size, (length,)).tolist())
-    with Watch():
+    with Watch() as watch:
         [kept] = walked(network, [text], layers=[3], heads=[2]).weights
     one_map = length * length * 4
     assert kept.untyped_storage().nbytes() == one_map
-    assert largest < 2 * one_map
+    assert max(watch.sizes) < 2 * one_map

@@ -1,45 +1,25 @@
 """Masked cells are drawn as hidden wherever maps are drawn, never as weight 0; a legend says so."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import maps, picture_texts
+from pictures import picture_texts
 from records import layered_records, record_of
 
-from attncli.analysis.difference import difference
-from attncli.features.diff import difference_report
-from attncli.record.display import drawn_map, hide_masked, hides, largest_weight, pool
+from attncli.record.display import drawn_map, pool
 from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head
-from attncli.report.paper import Paper
 from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
 
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]
 
 
-def long_record(reach, length=200):
-    """One head that looks at all alike, as far as a window lets it."""
-    places = np.arange(length)
-    mask = abs(places[:, None] - places) <= reach
-    return record_of(mask / mask.sum(axis=-1, keepdims=True), mask)
-
-
 def hatches(lines):
     return sum(line.plain.count(HATCH) + line.plain.count(ASCII_HATCH) for line in lines)
-
-
-def test_hidden_is_no_weight_and_what_has_weight_is_seen():
-    weights, mask = np.float32([[0.5, 0.0, 0.5]]), np.array([[True, True, False]])
-    assert np.array_equal(hide_masked(weights, mask), weights)
-    shown = hide_masked(np.float32([[1.0, 0.0, 0.0]]), mask)
-    assert shown[0].tolist()[:2] == [1.0, 0.0] and math.isnan(shown[0, 2])
-    assert hides(shown) and not hides(weights) and largest_weight(shown) == 1
-    assert largest_weight(np.float32([[np.nan]])) == 0
 
 
 @given(layered_records(padding=1), st.integers(1, 12), st.integers(1, 12))
@@ -83,32 +63,12 @@ def test_no_weight_looks_like_what_is_hidden():
             assert cell_text(math.nan, width, canvas) not in {cell_text(weight, width, canvas) for weight in steps}
 
 
-@pytest.mark.slow
-@given(layered_records(padding=1), st.booleans(), st.booleans(), st.sampled_from(["weight", "norm"]))
-@settings(max_examples=10)
-def test_pictures_have_no_colour_where_a_mask_hides(record, words, mean, measure):
-    shown = replace(merge_words(record) if words else record, measure=measure)
-    images = [
-        np.array(one.get_array()) for one in maps(replace(record, measure=measure).figure(words=words, mean=mean))
-    ]
-    heads = 1 if mean else len(record.heads)
-    hidden = np.repeat(~shown.masks, heads, axis=0)
-    assert np.array_equal(np.isnan(images), hidden)
-
-
 def test_lines_say_what_is_hidden_from_the_query_that_is_held():
-    record = long_record(1, length=6)
+    mask = abs(np.subtract.outer(range(6), range(6))) <= 1
+    record = record_of(mask / mask.sum(axis=-1, keepdims=True), mask)
     held = record.figure(style="lines", query=2)
     hatched = [patch for patch in held.axes[0].patches if patch.get_hatch()]
     assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in picture_texts(held))
     assert "what is hidden has no line" in " ".join(picture_texts(record.figure(style="lines")))  # which may be wrapped
     everything = record.figure(style="lines", query=0).axes[0]
     assert len([patch for patch in everything.patches if patch.get_hatch()]) == 4
-
-
-def test_a_difference_is_hidden_where_neither_may_look():
-    near, far = long_record(1, length=8), long_record(3, length=8)
-    figure = difference_report(difference(near, far)).parts[0].figure(["A: one", "B: other"], Paper())
-    first, second, change = (np.isnan(one.get_array()[..., 0]) | (one.get_array()[..., 3] == 0) for one in maps(figure))
-    assert np.array_equal(first, ~near.mask) and np.array_equal(second, ~far.mask)
-    assert np.array_equal(change, ~(near.mask | far.mask)) and picture_texts(figure).count("hidden") == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attncli import load_record, load_records
 from attncli.base.errors import RequestError
-from attncli.record.selection import choose_head, choose_heads, select
+from attncli.record.selection import choose_heads, select
 
 LAYERS, HEADS = 6, 12  # of minilm
 TEXT = "The cat sat on the mat."
@@ -47,13 +47,10 @@ def test_every_notation_names_the_same_heads(pairs):
     [
         (2, "0,3.1", [(2, 0), (3, 1)]),
         ("2,4", "0,3.1", [(2, 0), (4, 0), (3, 1)]),
-        (2, "3.1,0", [(3, 1), (2, 0)]),
         ("all", [(3, 1), 0], [(3, 1), *((layer, 0) for layer in range(LAYERS))]),
         (2, ["0-1", "3.1"], [(2, 0), (2, 1), (3, 1)]),
         ("all", "-1.-1,0.0", [(5, 11), (0, 0)]),
         ("all", "1.0-1,0-1.5", [(1, 0), (1, 1), (0, 5), (1, 5)]),
-        ("all", "5.all", [(5, head) for head in range(HEADS)]),
-        ("1,3", "8,1", [(1, 8), (1, 1), (3, 8), (3, 1)]),
         (2, "0,2.0", [(2, 0)]),
         ([2], 0, [(2, 0)]),
     ],
@@ -66,15 +63,9 @@ def test_a_head_without_a_layer_is_of_the_chosen_layers(layers, heads, means):
     ("layers", "heads", "says"),
     [
         (2, "3.1", "-l 2 has no effect, since every head names its layer"),
-        ("0-3", "3.1,1.8", "-l 0-3 has no effect"),
         ("all", "6.1", "layer 6 is out of range"),
-        ("all", "3.12", "head 12 is out of range"),
         ("all", "3.1,1.x", "head 'x' is not a number"),
-        ("all", "3.", "head '' is not a number"),
-        ("all", ".3", "layer '' is not a number"),
         ("all", "1.2.3", "head '2.3' is not a number.*3.1,1.8"),
-        ("all", "3.1 1.8", "head '1 1.8' is not a number"),
-        ("all", "3/1", "head '3/1' is not a number"),
         ("all", [3.1], r"heads \[3\.1\] are not numbers or pairs"),
         ("all", [(1, 2, 3)], r"heads \[\(1, 2, 3\)\] are not numbers or pairs"),
         ("all", [], "no head is selected"),
@@ -84,13 +75,6 @@ def test_a_head_without_a_layer_is_of_the_chosen_layers(layers, heads, means):
 def test_what_names_no_head_is_refused(layers, heads, says):
     with pytest.raises(RequestError, match=says):
         choose(layers, heads)
-
-
-def test_one_head_is_named_with_its_layer():
-    assert choose_head("all", "3.1", LAYERS, HEADS) == (3, 1) == choose_head(3, 1, LAYERS, HEADS)
-    for heads in ("3.1,1.8", "3.0-1", "0-1.3"):
-        with pytest.raises(RequestError, match=r"exactly one (head|layer) is needed, not 2"):
-            choose_head("all", heads, LAYERS, HEADS)
 
 
 @pytest.mark.parametrize(("engine", "heads"), [("instant", "3.1,1.8,4.7"), ("minilm", CHOSEN)])
@@ -163,20 +147,10 @@ def test_a_document_of_heads_far_apart_takes_no_memory(chosen, tmp_path):
         load_records(tmp_path / "wide.json")
 
 
-@pytest.mark.parametrize("style", ["matrix", "lines"])
-def test_a_picture_has_a_panel_per_chosen_head(chosen, style):
-    figure = chosen.figure(style=style)
-    words = [text.get_text() for text in figure.findobj() if hasattr(text, "get_text")]
-    assert [word for word in words if word.startswith("head ")] == ["head 3.1", "head 1.8", "head 4.7"]
-
-
 def test_a_mean_is_over_the_chosen_heads_of_a_layer(instant, whole):
     from attncli.report.figure.record import What, heatmap
 
-    record = instant.attend(TEXT, heads="3.1,3.2,1.8")
-    figure = heatmap(record, What(mean=True))
+    figure = heatmap(instant.attend(TEXT, heads="3.1,3.2,1.8"), What(mean=True))
     drawn = [np.asarray(image.get_array()) for axes in figure.axes for image in axes.get_images()]
     wanted = [whole.map(1, 8), (whole.map(3, 1) + whole.map(3, 2)) / 2]
-    assert [one.shape for one in drawn[:2]] == [one.shape for one in wanted]
-    for one, other in zip(drawn, wanted, strict=False):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    np.testing.assert_allclose(drawn[:2], wanted, atol=1e-5)

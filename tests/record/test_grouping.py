@@ -11,11 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from measuring import peak_added
-from records import record_of, tokens, tokens_of
+from records import record_of, tokens
 
 from attncli import load_model
 from attncli.analysis.patterns import summarise
-from attncli.base.errors import RequestError
 from attncli.record import grouping
 from attncli.record.grouping import grouped, stretches
 from attncli.record.parts import AxisUnits
@@ -62,11 +61,6 @@ def test_some_tokens_give_each_other_what_they_give_each_other(length, data):
     assert shown.tokens.text == [record.tokens.text[place] for place in places]
 
 
-def test_of_tokens_that_are_not_there():
-    with pytest.raises(RequestError, match="token 3 is out of range: tokens are 0 to 2"):
-        grouped(record_of(np.eye(3)), Grouping("1-3"))
-
-
 def test_stretches_of_words_are_means_of_words(monkeypatch):
     """Two pieces of a word count together as much as a word of one."""
     monkeypatch.setattr(grouping, "LONG", 2)
@@ -79,12 +73,6 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
         part = between.weights[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
         np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(-1).mean(-1), rtol=1e-5)
     assert shown.part == AxisUnits(5, "", "words", 4, 2)
-
-
-def test_of_cross_attention_all_keys_are_kept():
-    record = replace(record_of(np.full((3, 3), 1 / 3)), key_tokens=tokens_of(3), kind="cross")
-    shown = grouped(record, Grouping("1"))
-    assert shown.weights.shape == (1, 1, 1, 3) and len(shown.keys) == 3 and len(shown.tokens) == 1
 
 
 @pytest.mark.slow

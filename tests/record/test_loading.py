@@ -40,9 +40,7 @@ def test_cut_short_anywhere(suffix, share, folder):
 
 
 @pytest.mark.parametrize("suffix", READ)
-@pytest.mark.parametrize(
-    "content", [b"", b"x", b"PK\x03\x04", b"\x93NUMPY", b"{}", b"{", b"[" * 100_000, b"\0" * 100, b"\xff\xfe" * 500]
-)
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY", b"{}", b"[" * 100_000, b"\xff\xfe" * 500])
 def test_something_else_under_its_suffix(suffix, content, folder):
     path = folder / f"else{suffix}"
     path.write_bytes(content)
@@ -84,28 +82,18 @@ NEURONS, QUERY, KEY = np.array(GOOD.vectors.heads), GOOD.vectors.query, GOOD.vec
 @pytest.mark.parametrize(
     "arrays",
     [
-        {"weights": changed(GOOD.weights, (1, 2, 3, 4), np.nan)},
         {"weights": GOOD.weights.astype(np.float64)},
         {"weights": None},
         {"layers": np.array([0, 0])},
         {"mask": np.ones((6, 6), dtype=np.int64)},
-        {"neurons": None},
         {"neurons": np.array([[1, 2], [1, 2]])},
         {"query": QUERY.astype(np.float64)},
-        {"query": changed(QUERY, (1, 2, 3), np.nan)},
         {"key": changed(KEY, (0, 0, 0), -np.inf)},
     ],
 )
 def test_arrays_that_do_not_fit_together(arrays, folder):
     rewrite(folder / "unfit.npz", **arrays)
     refused(folder / "unfit.npz")
-
-
-def test_a_file_without_labels(folder):
-    GOOD.save(folder / "good.npz")
-    with np.load(folder / "good.npz") as file:
-        np.savez(folder / "bare.npz", **{part: file[part] for part in file.files if part != "labels"})
-    assert "it has no labels" in refused(folder / "bare.npz")
 
 
 LABELS = {
@@ -150,10 +138,8 @@ def test_what_a_reader_sees_is_made_of_the_pieces_where_a_file_does_not_say(fold
 @pytest.mark.parametrize(
     "metadata",
     [
-        None,
         {"format": "attncli-1"},
         {"format": "attncli-1", "records": "["},
-        {"format": "attncli-1", "records": "{}"},
         {"format": "attncli-2", "records": json.dumps([LABELS])},
         {"format": "attncli-1", "records": json.dumps([LABELS, LABELS])},
     ],
@@ -204,13 +190,11 @@ def test_a_plain_npz_is_what_record_of_takes(changes, options, folder):
     same(load_record(plain(folder, **changes)), record_of_maps(attentions, PLAIN["tokens"].tolist(), **options))
 
 
-def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
-    query, key = np.random.default_rng(1).normal(size=(2, 2, 3, 4, 5)).astype(np.float32)
-    everywhere = load_record(plain(folder, query=query, key=key))
-    some = load_record(plain(folder, query=query[1], key=key[1], neurons=np.array([[1, 0], [1, 1], [1, 2]])))
-    for found in (everywhere, some):
-        np.testing.assert_array_equal(found.vectors.of(1, 2), [query[1, 2], key[1, 2]])
-    assert len(everywhere.vectors.heads) == 6 and some.vectors.heads == [(1, 0), (1, 1), (1, 2)]
+def test_a_plain_npz_with_vectors_of_some_heads(folder):
+    query, key = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    vectors = load_record(plain(folder, query=query, key=key, neurons=np.array([[1, 0], [1, 1], [1, 2]]))).vectors
+    np.testing.assert_array_equal(vectors.of(1, 2), [query[2], key[2]])
+    assert vectors.heads == [(1, 0), (1, 1), (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -218,20 +202,15 @@ def test_a_plain_npz_with_vectors_of_all_heads_or_of_some(folder):
     [
         ({"tokens": None}, "tokens"),
         ({"tokens": np.array(["a", "b"])}, "the tokens are 2 and 2"),
-        ({"tokens": np.array(3)}, "a list of strings"),
         ({"tokens": np.array([b"a"] * 4)}, "a list of strings"),
         ({"tokens": np.array(["a", Path()] * 2, dtype=object)}, "neither numbers nor text"),
         ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "weights can't be"),
         ({"attentions": PLAIN["attentions"] / 2}, "sums to 0.5"),
         ({"layers": np.array([0])}, "2 distinct numbers"),
-        ({"layers": np.array(["a", "b"])}, "a whole number"),
         ({"layers": np.array([0.5, 1.5])}, "layers 0 is 0.5, and not a whole number"),
         ({"mask": np.ones((4, 3))}, "the mask is"),
-        ({"mask": np.array(3.0)}, "mask"),
         ({"query": np.ones((2, 3, 4, 5))}, "key"),
         ({"kind": np.array(["a"])}, "kind is ['a'], and not one of encoder"),
-        ({"measure": np.array([[1]])}, "measure is [[1]], and not one of weight"),
-        ({"segments": np.array([0, 0, 2, 1])}, "give 0 or 1 for each token"),
         ({"segments": np.array([0, 0, 0.5, 1])}, "give 0 or 1 for each token"),
     ],
 )
@@ -252,31 +231,3 @@ def test_any_record_comes_back_from_json_as_far_as_it_holds_it(record, words, fo
         again.pop("masks", None)  # the mask's name may say all that there is to it
         assert np.array_equal(found.masks, record.masks)
     assert json.dumps(again) == json.dumps(document) and found.model == record.model
-
-
-DOCUMENT = json.dumps({"model": GOOD.model.document(), "records": [GOOD.document()]})
-
-
-def edited(**changes: object) -> dict:
-    document = json.loads(DOCUMENT)
-    document["records"][0].update(changes)
-    return document
-
-
-MAP = {"layer": 0, "head": 0, "weights": np.full((6, 6), 1 / 6).tolist()}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {**json.loads(DOCUMENT), "model": None},
-        edited(segments=[0] * 5),
-        edited(attention=[]),
-        edited(attention=[{**MAP, "weights": np.full((6, 6), np.nan).tolist()}]),
-        edited(attention=[{**MAP, "weights": [[10**400] * 6] * 6}]),
-    ],
-)
-def test_json_that_is_no_record(wrong, folder):
-    (folder / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
-    refused(folder / "wrong.json")

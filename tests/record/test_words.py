@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from records import attention_records, cross_records, layered_records, record_of, tokens
+from records import attention_records, layered_records, tokens
 
-from attncli.record import Vectors
 from attncli.record.grouping import merge_words
 from attncli.text.tokens import word_groups
 
@@ -39,15 +38,6 @@ def test_merged_maps_are_those_of_a_plain_loop(record):
             np.testing.assert_allclose(merged.map(layer, head), loop, atol=1e-6)
 
 
-@given(cut_records())
-def test_merging_twice_changes_nothing_more(record):
-    once = merge_words(record)
-    twice = merge_words(once)
-    assert [len(group) for group in word_groups(once.tokens)] == [1] * len(once.tokens)
-    np.testing.assert_array_equal(once.weights, twice.weights)
-    np.testing.assert_array_equal(once.mask, twice.mask)
-
-
 @given(layered_records(), st.integers(1, 3))
 def test_each_layer_lets_a_word_attend_where_it_lets_a_piece(record, size):
     words = [None if special else place // size for place, special in enumerate(record.tokens.special)]
@@ -59,12 +49,6 @@ def test_each_layer_lets_a_word_attend_where_it_lets_a_piece(record, size):
         assert not merged.weights[merged.layers.index(layer)][:, ~merged.mask_of(layer)].any()
 
 
-def test_queries_and_keys_are_of_pieces_and_go():
-    record = record_of(np.eye(3))
-    one = np.zeros((1, 3, 8), dtype=np.float32)
-    assert merge_words(replace(record, vectors=Vectors([(0, 0)], one, one))).vectors is None
-
-
 def test_real_words_are_those_of_the_text(minilm):
     record = minilm.attend("The unhappiness of honeypots", layers=0, heads=2)
     assert "##" in "".join(record.tokens.text)
@@ -72,14 +56,3 @@ def test_real_words_are_those_of_the_text(minilm):
     assert merged.tokens.text == ["[CLS]", "the", "unhappiness", "of", "honeypots", "[SEP]"]
     text = "The unhappiness of honeypots"
     assert [text[a:b].lower() for a, b in merged.tokens.offsets[1:-1]] == merged.tokens.text[1:-1]
-
-
-@given(cross_records())
-def test_keys_of_another_text_become_words_of_their_own(record):
-    cut = replace(
-        record, key_tokens=replace(record.keys, words=[0] * len(record.keys), special=[False] * len(record.keys))
-    )
-    merged = merge_words(cut)
-    assert merged.tokens.text == merge_words(record).tokens.text
-    assert len(merged.keys) == 1
-    np.testing.assert_allclose(merged.weights, 1, atol=1e-5)

@@ -94,10 +94,3 @@ def test_the_side_of_padding_stands_in_tokenizer_json_too(checkpoint):
     write(checkpoint, {"tokenizer.json": {"padding": padding}})
     theirs = AutoTokenizer.from_pretrained(checkpoint)
     assert load_model(checkpoint).tokenizer.pads_left and theirs.padding_side == "left"
-
-
-@pytest.mark.parametrize("stated", [5, {"content": "unheard-of"}])
-def test_a_padding_token_that_is_none_is_passed_over(checkpoint, stated):
-    write(checkpoint, {SETTINGS: {"pad_token": stated}})
-    edit_config(checkpoint, pad_token_id=2)
-    assert load_model(checkpoint).tokenizer.pad_id == 2

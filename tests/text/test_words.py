@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from records import tokens
 
 from attncli import load_model
-from attncli.text.tokens import UNKNOWN_ID, encoded, named_pieces, word_groups, word_texts, word_tokens
+from attncli.text.tokens import UNKNOWN_ID, encoded, named_pieces, word_groups, word_texts
 from attncli.text.windows import NO_WORD, word_places
 
 
@@ -20,10 +20,6 @@ def test_pieces_of_a_word_stand_together_and_special_tokens_alone():
         [0, 0, 0, 0, 0, 1, 1, 1, 0, 0],
     )
     assert word_groups(pair) == [[0], [1, 2], [3], [4], [5, 6], [7], [8], [9]]
-
-
-def test_words_of_two_texts_that_have_one_number_are_two_words():
-    assert word_groups(tokens(["a", "b"], [0, 0], [0, 1])) == [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -44,19 +40,6 @@ def test_words_of_two_texts_that_have_one_number_are_two_words():
 )
 def test_a_word_reads_without_the_marks_of_the_vocabulary(pieces, word):
     assert word_texts(tokens(pieces, [0] * len(pieces)), [list(range(len(pieces)))]) == [word]
-
-
-def test_a_word_is_read_without_guessing_where_its_tokens_say_what_they_show(tiny_bytes):
-    """No token of this text begins with a space."""
-    text = tiny_bytes.encode("Bär")
-    assert "B" in text.text and "är" not in "".join(text.text)
-    assert word_texts(text, word_groups(text)) == ["<s>", "Bär", "</s>"]
-    assert word_tokens(text).shown == word_tokens(text).text == ["<s>", "Bär", "</s>"]
-
-
-def test_marks_of_another_vocabulary_are_letters():
-    """ "##" goes on in WordPiece's vocabularies only."""
-    assert word_texts(tokens(["Ġa", "##", "b"], [0, 0, 0]), [[0, 1, 2]]) == ["a##b"]
 
 
 # --- the words of a text that a decoder goes on with ---------------------------------------------------

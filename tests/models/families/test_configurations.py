@@ -3,11 +3,11 @@
 import pytest
 import torch
 from checkpoints import LLAMA_3, make_config, make_network
-from walks import ALL, as_transformers, made_up, network_of, walked
+from walks import close, made_up, network_of, run_both, walked
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig, choose_engine
-from attncli.models.families.family import NoNetwork, NoOwnNetwork, Turned, Values, rotary_positions
+from attncli.models.families.family import NoOwnNetwork, Turned, Values, rotary_positions
 
 DEBERTA = {
     "relative_attention": True,
@@ -32,7 +32,6 @@ def read(family, **changes):
 # What BERT's keys may be is in `test_config.py`; each kind of value is here once.
 WRONG = {
     "albert": [
-        ({"num_hidden_groups": 0}, "num_hidden_groups is 0"),
         ({"inner_group_num": True}, "inner_group_num is True"),
         ({"inner_group_num": 10**6}, "12 times inner_group_num 1000000"),
         ({"embedding_size": None}, "embedding_size is None"),
@@ -44,29 +43,22 @@ WRONG = {
     ],
     "deberta-v2": [
         ({"position_buckets": 1}, "position_buckets is 1,"),
-        ({"position_buckets": 1.5}, r"position_buckets is 1\.5"),
         ({"norm_rel_ebd": 3}, "norm_rel_ebd"),
         ({"conv_kernel_size": 4}, "conv_kernel_size is 4"),
-        ({"conv_kernel_size": 101}, "conv_kernel_size is 101"),
         ({"conv_kernel_size": 3, "conv_groups": 5}, "24 is not divisible by 5 conv_groups"),
-        ({"conv_kernel_size": 3, "conv_act": ["gelu"]}, "activation"),
     ],
     "ernie": [({"use_task_id": True, "task_type_vocab_size": 0}, "task_type_vocab_size is 0")],
     "eurobert": [
         ({"num_key_value_heads": 4}, "num_key_value_heads is 4, which does not divide 18 heads"),
-        ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
         ({"rms_norm_eps": None}, "layer_norm_eps"),
         ({"mlp_bias": "no"}, "mlp_bias is 'no'"),
     ],
     "modernbert": [
         ({"layer_types": ["full_attention"]}, "layer_types .* 7 layers"),
-        ({"layer_types": [["full_attention"]] * 7}, "layer_types"),
         ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers is 0"),
         ({"local_attention": 10**30}, "local_attention"),
-        ({"rope_parameters": "x" * 9999}, "rope_parameters"),
         ({"rope_parameters": {"full_attention": 3}}, "rope_parameters"),
         ({"rope_parameters": {"full_attention": {"rope_theta": "1"}}}, "rope_theta of full_attention is '1'"),
-        ({"global_rope_theta": float("nan")}, "rope_theta of full_attention is nan"),
         ({"local_rope_theta": 10**400}, "rope_theta of sliding_attention"),
         ({"hidden_size": 36}, "heads of 3 elements"),
     ],
@@ -76,7 +68,7 @@ WRONG = {
         ({"rope_scaling": LLAMA_3 | {"factor": 0.5}}, "factor is 0.5"),
         ({"rope_theta": "10000"}, "rope_theta is '10000'"),
     ],
-    "mistral": [({"sliding_window": 1}, "sliding_window is 1"), ({"sliding_window": "far"}, "sliding_window is 'far'")],
+    "mistral": [({"sliding_window": 1}, "sliding_window is 1")],
     "qwen2": [({"use_sliding_window": True, "max_window_layers": -1}, "max_window_layers is -1")],
     "smollm3": [({"no_rope_layers": [1, 2] * 18}, "no_rope_layers must be 0 or 1")],
     "gemma3_text": [
@@ -152,7 +144,6 @@ OTHER = {
     ],
     "eurobert": [
         {"num_key_value_heads": 1},
-        {"num_key_value_heads": 4},
         {"num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 36, "head_dim": 6},
         {"attention_bias": True, "mlp_bias": True},
         {"hidden_act": "gelu", "rms_norm_eps": 1e-2},
@@ -166,7 +157,6 @@ OTHER = {
                 "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
             }
         },
-        {"local_attention": 7},
         {"local_attention": 64},
     ],
     "roformer": [{"rotary_value": True}],
@@ -192,12 +182,6 @@ def test_what_our_network_lacks_is_left_to_transformers(family, changes, says):
     data = {"num_attention_heads": 4, "model_type": family, **PUBLISHED.get(family, {}), **changes}
     engine, reason = choose_engine(data)
     assert engine == "transformers" and reason is not None
-
-
-@pytest.mark.parametrize("family", ["albert", "ernie"])
-def test_positions_that_transformers_ignores_are_refused(family):
-    with pytest.raises(NoNetwork, match="relative_key"):
-        read(family, position_embedding_type="relative_key")
 
 
 @pytest.mark.parametrize(
@@ -226,8 +210,9 @@ def test_rotary_positions_of_both_versions_are_read_as_transformers_reads_them(d
 @pytest.mark.parametrize(("family", "changes"), every(OTHER))
 @pytest.mark.parametrize("mask", ["padding", "causal"])
 def test_other_configurations_are_transformers(family, changes, mask):
-    _, _, weights = as_transformers(family, mask, changes, **({"rows": ALL} if family == "albert" else {}))
-    assert len(weights) == 4 * changes.get("inner_group_num", 1)
+    ours, theirs = run_both(family, mask, batch=1, length=30, **changes)
+    close(ours, theirs, 1e-10, 1e-10)
+    assert len(ours.weights[0]) == 4 * changes.get("inner_group_num", 1)
 
 
 @pytest.mark.parametrize(("task", "same"), [(0, True), (1, False)])

@@ -132,15 +132,11 @@ def test_the_head_is_tied_and_bounded_as_in_transformers(name):
 @pytest.mark.parametrize(
     ("family", "buffers"),
     [
-        ("gpt2", {"transformer.h.0.attn.bias": (1, 1, 40, 40), "transformer.h.0.attn.masked_bias": ()}),
-        ("llama", {"model.layers.1.self_attn.rotary_emb.inv_freq": (3,)}),
+        ("gpt2", [f"transformer.h.0.attn.{name}" for name in ("bias", "masked_bias")]),
+        ("llama", ["model.layers.1.self_attn.rotary_emb.inv_freq"]),
         (
             "gpt_neox",
-            {
-                "gpt_neox.layers.0.attention.bias": (1, 1, 40, 40),
-                "gpt_neox.layers.0.attention.masked_bias": (),
-                "gpt_neox.layers.0.attention.rotary_emb.inv_freq": (2,),
-            },
+            [f"gpt_neox.layers.0.attention.{name}" for name in ("bias", "rotary_emb.inv_freq")],
         ),
     ],
 )
@@ -149,7 +145,7 @@ def test_old_buffers_cause_no_notice(family, buffers, tmp_path, recwarn):
     plain = load_model(str(tmp_path), "cpu").attend("the cat").weights
     path = tmp_path / "model.safetensors"
     stored = load_file(path)
-    save_file({**stored, **{name: torch.ones(shape) for name, shape in buffers.items()}}, path, {"format": "pt"})
+    save_file({**stored, **{name: torch.ones(3) for name in buffers}}, path, {"format": "pt"})
     model = load_model(str(tmp_path), "cpu")
     assert model.name == "attncli" and (model.attend("the cat").weights == plain).all()
     assert not [str(one.message) for one in recwarn]

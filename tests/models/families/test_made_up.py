@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint, made_up_tensors
+from made_up_family import FAMILY, LAYERS, REACH, by_hand, made_up_checkpoint
 
 from attncli import Request, RequestError, load_model, load_records
-from attncli.models.config import ModelConfig
 from attncli.models.families import FAMILIES
-from attncli.models.weights import Checkpoint, StateDict, check_shapes
 
 TEXTS = ["the cat sat on the big cat, too", "it", "un believ able cat on the cat", "a c a"]
 
@@ -69,21 +67,3 @@ def test_a_record_has_the_window_of_every_second_layer(model, tmp_path):
     [loaded] = load_records(tmp_path / "a.npz")
     assert (loaded.masks == record.masks).all()
     assert (record.select(layers="0,2").mask == real).all()
-
-
-def test_what_lacks_a_tensor_or_has_one_too_many_is_told(directory):
-    from attncli.models.network import empty_network
-
-    config = ModelConfig.from_file(directory / "config.json")
-    tensors = made_up_tensors()
-    surplus = check_shapes(
-        Checkpoint([StateDict({**tensors, "blocks.9.Wo.weight": tensors["first.weight"]})], "it"),
-        empty_network(config),
-    )
-    assert surplus == ["blocks.9.Wo.weight"]
-    wrong = {**tensors, "blocks.0.Wqkv.weight": tensors["blocks.0.Wo.weight"]}
-    with pytest.raises(RequestError, match=r"blocks\.0\.Wqkv\.weight has the shape \[24, 24\].*\[72, 24\]"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))
-    del wrong["blocks.0.Wqkv.weight"]
-    with pytest.raises(RequestError, match=r"lacks blocks\.0\.Wqkv\.weight"):
-        check_shapes(Checkpoint([StateDict(wrong)], "it"), empty_network(config))

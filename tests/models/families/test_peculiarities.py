@@ -1,4 +1,4 @@
-"""Peculiarities of families: norms first, EuroBERT, ModernBERT, the first DeBERTa, ALBERT and RoFormer."""
+"""Peculiarities of families: EuroBERT, ModernBERT, the first DeBERTa, ALBERT and RoFormer."""
 
 import json
 
@@ -13,15 +13,10 @@ from walks import CPU
 from attncli import RequestError, load_model
 from attncli.attention import Rotary
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Turned
-from attncli.models.head import one_head
 from attncli.models.transformers_peer import load_reference
 from attncli.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("exact")
-
-# --- norms first -----------------------------------------------------------------------------------------
-
 
 # --- EuroBERT --------------------------------------------------------------------------------------------
 
@@ -42,31 +37,13 @@ def test_a_pad_that_ends_texts_too_is_told_by_its_place(tmp_path):
     torch.testing.assert_close(torch.from_numpy(record.weights), torch.stack(theirs), rtol=0, atol=1e-5)
 
 
-def test_a_head_taken_apart_says_who_shares_its_keys(tiny):
-    model = load_model(str(tiny("eurobert")), device="cpu")
-    heads = [one_head(model, model.tokenizer.encode("the cat sat"), 1, head, "padding") for head in range(4)]
-    assert [one.group for one in heads] == [range(2), range(2), range(2, 4), range(2, 4)]
-    assert (heads[2].key == heads[3].key).all() and (heads[2].value == heads[3].value).all()
-    assert abs(heads[1].key - heads[2].key).max() > 0.1 and abs(heads[2].query - heads[3].query).max() > 0.1
-
-
 # --- ModernBERT ------------------------------------------------------------------------------------------
 
 
-MODERNBERT = {
-    "model_type": "modernbert",
-    "num_hidden_layers": 7,
-    "global_rope_theta": 160000.0,
-    "local_rope_theta": 10000.0,
-}
-
-
-def of_modernbert(**changes):
-    return ModelConfig.from_dict({**MODERNBERT, **changes})
-
-
 def test_what_a_file_of_before_transformers_5_says():
-    config = of_modernbert(position_embedding_type="sans_pos", local_attention=128)
+    data = {"model_type": "modernbert", "num_hidden_layers": 7, "local_attention": 128}
+    bases = {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0}
+    config = ModelConfig.from_dict({**data, **bases, "position_embedding_type": "sans_pos"})
     assert config.reach == (None, 64, 64, None, 64, 64, None)
     assert [one.base for one in config.positions] == [1.6e5, 1e4, 1e4, 1.6e5, 1e4, 1e4, 1.6e5]
     assert {one.rotated for one in config.positions} == {64} and not config.positions[0].interleaved
@@ -74,14 +51,6 @@ def test_what_a_file_of_before_transformers_5_says():
     document = config.document()
     assert (document["positions"], document["window"], document["global_layers"]) == ("rotary", 64, [0, 3, 6])
     assert document["rotary_bases"] == [1e4, 1.6e5]
-
-
-def test_what_newer_files_say_goes_first():
-    kinds = ["sliding_attention", "full_attention"]
-    bases = {"sliding_attention": {"rope_theta": 5.0}, "full_attention": {"rope_theta": 7, "rope_type": "default"}}
-    config = of_modernbert(num_hidden_layers=2, layer_types=kinds, rope_parameters=bases, local_attention=9)
-    assert config.reach == (4, None)
-    assert config.positions == (Turned(64, 5.0), Turned(64, 7.0))
 
 
 # --- DeBERTa ---------------------------------------------------------------------------------------------
@@ -107,28 +76,16 @@ def test_its_published_tokenizer(tmp_path):
 TEXT = "the cat sat on it, un believ able"
 
 
-def of_albert(**changes):
-    return ModelConfig.from_dict({"model_type": "albert", **changes})
-
-
-def groups(config):
-    return [config.source(f"layers.{layer}.feed_forward.up").names[0].split(".")[2] for layer in range(config.layers)]
-
-
 @pytest.mark.parametrize(
     ("layers", "said", "expected"),
     [(12, 4, "000111222333"), (5, 2, "00011"), (4, 3, "0012"), (3, 3, "012"), (7, 3, "0001122"), (2, 3, "01")],
 )
 def test_layers_are_of_groups(layers, said, expected):
     """The first of n groups begins the layers; where they don't go up evenly, it is as in the published code."""
-    assert "".join(groups(of_albert(num_hidden_layers=layers, num_hidden_groups=said))) == expected
-
-
-def test_layers_of_a_step_are_layers():
-    config = of_albert(num_hidden_layers=2, inner_group_num=3, num_hidden_groups=2)
-    [names] = {config.source(f"layers.{layer}.attention.key").names for layer in (4,)}
-    assert names == ("encoder.albert_layer_groups.1.albert_layers.1.attention.key",)
-    assert (config.layers, len(config.positions), len(config.reach)) == (6, 6, 6)
+    data = {"model_type": "albert", "num_hidden_layers": layers, "num_hidden_groups": said}
+    config = ModelConfig.from_dict(data)
+    names = [config.source(f"layers.{layer}.feed_forward.up").names[0] for layer in range(layers)]
+    assert "".join(name.split(".")[2] for name in names) == expected
 
 
 @pytest.mark.parametrize("many", [4, 40])
@@ -194,20 +151,20 @@ def test_a_checkpoint_without_the_table_is_the_same_one(tmp_path):
     torch.testing.assert_close(torch.from_numpy(before), torch.stack(theirs), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "read"), [(None, False), ("RoFormerTokenizerFast", False), ("BertTokenizer", True)])
-def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, kind, read):
+@pytest.mark.parametrize(
+    ("family", "kind", "why"),
+    [
+        ("roformer", None, "splits words with rjieba.*add --engine transformers"),
+        ("roformer", "RoFormerTokenizerFast", "splits words with rjieba.*add --engine transformers"),
+        ("bert", "BertJapaneseTokenizer", "a Japanese dictionary"),
+    ],
+)
+def test_a_tokenizer_that_goes_by_a_dictionary_is_refused(tmp_path, family, kind, why):
     """By the model type where no file names it, as transformers does."""
-    directory = make_checkpoint(tmp_path / "it", "roformer")
-    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind} if kind else {}))
-    if read:
-        assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]
-        return
-    with pytest.raises(RequestError, match=r"splits words with rjieba.*add --engine transformers"):
+    directory = make_checkpoint(tmp_path / "it", family)
+    settings = directory / "tokenizer_config.json"
+    settings.write_text(json.dumps({"tokenizer_class": kind} if kind else {}))
+    with pytest.raises(RequestError, match=why):
         load_model(str(directory), device="cpu")
-
-
-def test_so_is_a_japanese_one(tmp_path):
-    directory = make_checkpoint(tmp_path / "it", "bert")
-    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
-    with pytest.raises(RequestError, match="a Japanese dictionary"):
-        load_model(str(directory), device="cpu")
+    settings.write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    assert load_model(str(directory), device="cpu").tokenizer.encode("the cat").text[1:3] == ["the", "cat"]

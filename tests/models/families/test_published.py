@@ -92,7 +92,6 @@ def test_the_first_words_of_nomic_mean_what_transformers_takes_for_them():
     [
         (NOMIC, "qkv_proj_bias", True),
         (NOMIC, "mlp_fc1_bias", True),
-        (NOMIC, "mlp_fc2_bias", True),
         (NOMIC, "prenorm", True),
         (NOMIC, "parallel_block", True),
         (NOMIC, "use_rms_norm", True),
@@ -101,7 +100,6 @@ def test_the_first_words_of_nomic_mean_what_transformers_takes_for_them():
         (NOMIC, "rotary_emb_fraction", 0.5),
         (NOMIC, "moe_every_n_layers", 2),  # as nomic-embed-text-v2-moe
         (NOMIC, "activation_function", "gelu"),
-        (NOMIC, "activation_function", ["swiglu"]),
         (GTE, "position_embedding_type", "absolute"),
         (GTE, "layer_norm_type", "rms_norm"),
         (GTE, "logn_attention_scale", True),

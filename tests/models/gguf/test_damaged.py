@@ -4,7 +4,6 @@ import struct
 import tempfile
 from pathlib import Path
 
-import gguf
 import pytest
 from gguf_files import write_file
 from hypothesis import given, settings
@@ -25,11 +24,21 @@ def content(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def begins(content, tmp_path_factory):
-    """Return the first byte of the tensors."""
-    path = tmp_path_factory.mktemp("begins") / "model.gguf"
+def whole(content, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "model.gguf"
     path.write_bytes(content)
-    return min(tensor.data_offset for tensor in GGUFFile(path).tensors.values())
+    return GGUFFile(path)
+
+
+@pytest.fixture(scope="module")
+def begins(whole):
+    """Return the first byte of the tensors."""
+    return min(tensor.data_offset for tensor in whole.tensors.values())
+
+
+@pytest.fixture(scope="module")
+def names(whole):
+    return sorted(whole.metadata)
 
 
 def attempt(content):
@@ -48,48 +57,39 @@ def attempt(content):
     return None
 
 
-@given(st.data())
-@settings(max_examples=25)
-def test_bytes_that_are_changed(content, begins, data):
-    changed = bytearray(content)
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, begins))
-        if data.draw(st.booleans()):
-            changed[at] = data.draw(st.integers(0, 255))
-        else:
-            kind = data.draw(st.sampled_from("IQ"))
-            number = data.draw(st.sampled_from(NUMBERS)) % 2 ** (8 * struct.calcsize(kind))
-            changed[at : at + struct.calcsize(kind)] = struct.pack(f"<{kind}", number)
-    attempt(bytes(changed))
-
-
-@given(st.data())
-@settings(max_examples=15)
-def test_a_file_that_is_cut_short_is_refused(content, data):
-    assert attempt(content) is None
-    assert attempt(content[: data.draw(st.integers(0, len(content) - 33))]) is not None  # it ends in 32 bytes or fewer
-
-
-KINDS = gguf.GGUFValueType
 VALUES = (
-    *((number, KINDS.UINT32) for number in (0, 1, 3, 2**31)), (-1, KINDS.INT32), (2**63, KINDS.UINT64),
-    *((number, KINDS.FLOAT32) for number in (0.0, 1e30, float("nan"), float("inf"))), (True, KINDS.BOOL),
-    *((text, KINDS.STRING) for text in ("", "x", "llama", "gpt2")),
-    *((one, KINDS.ARRAY) for one in ([1, 2], ["a"], [0.5])),
+    None, 0, 1, 3, 2**31, -1, 2**63, 0.0, 1e30, float("nan"), float("inf"), True, "", "x", "gpt2", [1, 2], ["a"],
+    [0.5],
 )  # fmt: skip
 
 
+@st.composite
+def damaged(draw, content, begins, names):
+    """The content with changed bytes, or with an entry that is missing or of another kind."""
+    if draw(st.booleans()):
+        entry = {draw(st.sampled_from(names)).replace(".", "__"): draw(st.sampled_from(VALUES))}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.gguf"
+            write_file(path, "llama", **entry)
+            return path.read_bytes()
+    changed = bytearray(content)
+    for _ in range(draw(st.integers(1, 4))):
+        at, kind = draw(st.integers(0, begins)), draw(st.sampled_from("BIQ"))
+        number = draw(st.sampled_from(NUMBERS)) % 2 ** (8 * struct.calcsize(kind))
+        changed[at : at + struct.calcsize(kind)] = struct.pack(f"<{kind}", number)
+    return bytes(changed)
+
+
 @given(st.data())
-@settings(max_examples=20)
-def test_entries_that_are_missing_or_of_another_kind(content, data):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.gguf"
-        path.write_bytes(content)
-        name = data.draw(st.sampled_from(sorted(GGUFFile(path).metadata)))
-        value = data.draw(st.sampled_from((None, *VALUES)))
-        changed = None if value is None else gguf.gguf_writer.GGUFValue(*value)
-        write_file(path, "llama", **{name.replace(".", "__"): changed})
-        attempt(path.read_bytes())
+@settings(max_examples=45)
+def test_whatever_is_damaged_is_converted_or_refused(content, begins, names, data):
+    attempt(data.draw(damaged(content, begins, names)))
+
+
+@given(st.floats(0, 1))
+@settings(max_examples=15)
+def test_a_file_that_is_cut_short_is_refused(content, share):
+    assert attempt(content[: int(share * (len(content) - 33))]) is not None  # it ends in 32 bytes or fewer
 
 
 def header(keys=0, tensors=0, version=3):
@@ -134,8 +134,7 @@ def test_absurd_claims_are_refused(content, words):
 
 
 @pytest.mark.parametrize("name", [
-    "../../x.weight", "blk.0.../x.weight", "blk.00.attn_q.weight", "", "blk.-1.attn_q.weight", "blk.0.attn_q.bias",
-    "token_embd.bias", "x" * 1001, "\x1b[2J",
+    "../../x.weight", "blk.0.../x.weight", "blk.00.attn_q.weight", "", "blk.-1.attn_q.weight", "\x1b[2J",
 ])  # fmt: skip
 def test_names_of_tensors_that_are_not_known_are_refused(content, name):
     """No name of the file becomes a path, and none reaches the terminal raw."""

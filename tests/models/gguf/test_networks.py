@@ -7,15 +7,11 @@ import torch
 import transformers
 from gguf_files import NETWORKS, Q, finish, write_file
 
-from attncli import RequestError, load_model
+from attncli import RequestError
 from attncli.models.gguf.conversion import convert
 from attncli.models.gguf.file import GGUFFile
 
 IDS = torch.tensor([[1, 40, 7, 99, 200, 40, 7, 13, 250, 299, 5, 6]])
-
-
-def opened(directory):
-    return transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
 
 
 def logits(network):
@@ -27,7 +23,7 @@ def logits(network):
 def test_the_network_is_that_from_which_the_file_was_made(name, tmp_path):
     made = write_file(tmp_path / "model.gguf", name)
     convert(tmp_path / "model.gguf", tmp_path / "out")
-    found = opened(tmp_path / "out")
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32).eval()
     theirs, ours = made.state_dict(), found.state_dict()
     assert ours.keys() == theirs.keys()
     for tensor in ours:
@@ -37,18 +33,6 @@ def test_the_network_is_that_from_which_the_file_was_made(name, tmp_path):
     expected, given = made.config.to_dict(), found.config.to_dict()
     differing = {key for key in expected if expected[key] != given.get(key)}
     assert differing <= {"architectures", "_name_or_path", "dtype", "transformers_version", "pad_token_id", "n_ctx"}
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("llama", Q.Q4_0), ("llama", Q.BF16), ("gemma3", Q.Q4_1), ("phi3", Q.Q8_0), ("qwen2", Q.Q5_1)]
-)
-def test_tensors_are_those_of_transformers_reading_of_the_file(name, kind, tmp_path):
-    write_file(tmp_path / "model.gguf", name, kind)
-    convert(tmp_path / "model.gguf", tmp_path / "out")
-    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32)
-    theirs, ours = read.eval().state_dict(), opened(tmp_path / "out").state_dict()
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[tensor], theirs[tensor]) for tensor in ours)
 
 
 def test_values_are_those_of_the_formulas(tmp_path):
@@ -66,28 +50,7 @@ def test_values_are_those_of_the_formulas(tmp_path):
     assert np.array_equal(file.values("four"), (0.25 * halves - 1.5).reshape(5, 96))
 
 
-@pytest.mark.filterwarnings("ignore::attncli.base.errors.Notice")
-def test_our_maps_of_a_file_are_those_of_its_network(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path / "cache"))
-    made = write_file(tmp_path / "model.gguf", "qwen3")
-    model = load_model(str(tmp_path / "model.gguf"), "cpu")
-    record = model.attend("the cat sat on the mat")
-    made.set_attn_implementation("eager")
-    ids = torch.tensor([record.tokens.ids])
-    with torch.inference_mode():
-        maps = torch.stack(made(ids, output_attentions=True).attentions)[:, 0]
-    assert np.allclose(record.weights, maps.numpy(), rtol=0, atol=1e-6)
-
-
 # --- refusals -------------------------------------------------------------------------------------------
-
-
-def refusal(path):
-    with pytest.raises(RequestError) as caught:
-        convert(path, path.with_suffix(""))
-    text = str(caught.value)
-    assert "\n" not in text and str(path) in text and len(text) < 400 + len(str(path))
-    return text
 
 
 @pytest.mark.parametrize(
@@ -95,13 +58,9 @@ def refusal(path):
     [
         ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read: it reads llama"),
         ({"general__architecture": "../llama"}, "the architecture '../llama'"),
-        ({"general__architecture": None}, "the architecture 'None'"),
         ({"split__count": 2}, "is one of several parts: join them with"),
         ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),
-        ({"llama__attention__scale": 0.5}, "does not know the setting 'llama.attention.scale'"),
-        ({"llama__block_count": 2**31}, "'llama.block_count' is 2147483648"),
         ({"llama__block_count": 2**31 - 1}, "tensors, too few for 2,147,483,647 layers"),
-        ({"llama__block_count": 10**5}, "tensors, too few for 100,000 layers"),
         ({"llama__block_count": 4}, "lacks the tensor blk.3.attn_q.weight"),
         ({"llama__block_count": 2}, "does not know the tensor 'blk.2."),
         ({"llama__block_count": 0}, "'llama.block_count' is 0"),
@@ -114,31 +73,9 @@ def refusal(path):
     ],
 )
 def test_what_is_not_known_is_refused(changes, words, tmp_path):
-    typed = {key: None if value is None else entry(value) for key, value in changes.items()}
-    write_file(tmp_path / "model.gguf", "llama", **typed)
-    assert words in refusal(tmp_path / "model.gguf")
-
-
-def entry(value):
-    kinds = {int: gguf.GGUFValueType.UINT32, float: gguf.GGUFValueType.FLOAT32, str: gguf.GGUFValueType.STRING}
-    return gguf.gguf_writer.GGUFValue(value, kinds[type(value)])
-
-
-def test_blocks_of_256_are_read_as_transformers_reads_them(tmp_path):
-    """Q6_K, Q4_K and the like, which only llama.cpp writes, from random bytes."""
-    theirs = pytest.importorskip("transformers.integrations.gguf.kernels", reason="an older transformers")
-    random = np.random.default_rng(1)
-    kinds = (Q.Q2_K, Q.Q3_K, Q.Q4_K, Q.Q5_K, Q.Q6_K, Q.IQ4_NL, Q.IQ4_XS)
-    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
-    for kind in kinds:
-        size = 4 * gguf.GGML_QUANT_SIZES[kind][1]
-        writer.add_tensor(kind.name, random.integers(0, 60, (3, size), np.uint8), raw_dtype=kind)
-    finish(writer)
-    file = GGUFFile(tmp_path / "model.gguf")
-    assert file.types()[0] == "Q6_K" and set(file.types()) == {kind.name for kind in kinds}
-    for kind in kinds:
-        values = file.values(kind.name)
-        assert values.dtype == np.float32 and values.shape == (3, 4 * gguf.GGML_QUANT_SIZES[kind][0])
-        stored = torch.from_numpy(np.array(file.tensors[kind.name].data))
-        expected = theirs.dequantize_blocks(stored.reshape(3, -1), int(kind), 3, values.shape[1], torch.float32)
-        assert np.isfinite(values).all() and np.allclose(values, expected.numpy(), rtol=1e-5, atol=1e-7)
+    path = tmp_path / "model.gguf"
+    write_file(path, "llama", **changes)
+    with pytest.raises(RequestError) as caught:
+        convert(path, tmp_path / "out")
+    text = str(caught.value)
+    assert words in text and "\n" not in text and str(path) in text and len(text) < 400 + len(str(path))

@@ -1,9 +1,5 @@
 """smollm2, a trained decoder: the tensors, tokens, maps, logits and continuations of transformers' reading."""
 
-import json
-import unicodedata
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tokenizers
@@ -13,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.models.hub import locate
-from attncli.text.samples import FOLDER
 
 # From the published model: tokens, and the most probable next one.
 PUBLISHED = {
@@ -30,11 +25,7 @@ TEXTS = (
     " ".join(["one two three four five six seven eight nine ten"] * 12),
 )
 # transformers joins a space and a sign such as ² to one word. The published tokenizer splits them, as it does digits.
-SIGNS = st.characters(exclude_categories=["Cs"]).filter(lambda one: one in "0123456789" or not is_numeric(one))
-
-
-def is_numeric(one):
-    return unicodedata.category(one).startswith("N")
+SIGNS = st.characters(exclude_categories=["Cs", "N"]) | st.sampled_from("0123456789")
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +46,6 @@ def test_tokens_are_those_of_the_published_tokenizer(tokenizer):
     assert tokenizer.encode("<|im_start|>hi<|im_end|>").ids[::2] == [1, 2]
 
 
-def test_the_configuration_is_the_published_one(directory):
-    config = json.loads((directory / "config.json").read_text())
-    assert {key: config[key] for key in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")} == {
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-    }
-    assert (config["rope_theta"], config["rms_norm_eps"], config["tie_word_embeddings"]) == (100000, 1e-5, True)
-    settings = json.loads((directory / "tokenizer_config.json").read_text())
-    assert "<|im_start|>" in settings["chat_template"]
-
-
 @pytest.fixture(scope="module")
 def network(directory):
     """transformers' network of the converted directory."""
@@ -77,20 +56,6 @@ def network(directory):
 @pytest.fixture(scope="module")
 def their_tokenizer(smollm2_file):
     return transformers.AutoTokenizer.from_pretrained(smollm2_file.parent, gguf_file=smollm2_file.name)
-
-
-@pytest.mark.slow
-def test_tensors_are_those_of_transformers(network, smollm2_by_transformers):
-    ours, theirs = network.state_dict(), smollm2_by_transformers.state_dict()
-    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-@pytest.mark.slow
-def test_sample_texts_have_the_tokens_of_transformers(tokenizer, their_tokenizer):
-    lines = [line for path in sorted(Path(FOLDER).glob("*.txt")) for line in path.read_text("utf-8").splitlines()]
-    assert len(lines) > 25
-    for line in (*lines, *TEXTS):
-        assert tokenizer.encode(line).ids == their_tokenizer(line).input_ids
 
 
 @pytest.mark.slow
@@ -111,12 +76,3 @@ def test_maps_and_logits_are_those_of_transformers(smollm2, network, smollm2_by_
     np.testing.assert_allclose(record.weights, maps, rtol=0, atol=5e-5)  # float32 after up to 30 layers
     scale = float(theirs.logits.abs().max())
     np.testing.assert_allclose(ours.numpy(), theirs.logits.numpy(), rtol=0, atol=1e-5 * scale)
-
-
-@pytest.mark.slow
-def test_the_next_token_is_the_published_one(smollm2_by_transformers, network):
-    for ids, following in PUBLISHED.values():
-        if following is not None:
-            for one in (network, smollm2_by_transformers):
-                with torch.inference_mode():
-                    assert int(one(torch.tensor([ids])).logits[0, -1].argmax()) == following
