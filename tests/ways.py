@@ -60,7 +60,7 @@ from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
 from attncli.record import Input, Request
 from attncli.record.grouping import axes_of
-from attncli.record.selection import Grouping
+from attncli.record.selection import Grouping, Selection
 from attncli.text.tokens import Fed, Tokens, Unreadable
 from attncli.text.windows import Window, windows
 
@@ -125,28 +125,21 @@ def beyond_windows(peers: OwnPeers) -> list[tuple[list[Tokens], int]]:
     return [([long], layer) for layer in peers.layers if near is not None and layer in (near, near + 1)]
 
 
-def one_layer(peers: Peers) -> Iterator[float]:
-    """Ask for one layer alone: the walk ends there."""
-    walks = [(peers.texts, layer) for layer in ends(peers)]
-    walks += beyond_windows(peers) if isinstance(peers, OwnPeers) else []
-    for texts, layer in walks:
-        for text, one in peers.run_model(texts, [layer]):
-            yield peers.weight_difference(one, text)
+def some_layers_and_heads(peers: Peers) -> Iterator[float]:
+    """Ask for one layer, where the walk ends, with all heads and with two; and for two heads of all layers.
 
-
-def some_heads(peers: Peers) -> Iterator[float]:
-    """Ask for two heads of one layer, others in each, the later one first."""
+    The later ones come first. The other heads go through the fused kernel.
+    """
     heads = peers.model.heads
+    walks: list[tuple[list[Tokens], list[int], Selection]] = [(peers.texts, peers.layers[::-1], peers.outer_heads)]
     for layer in ends(peers):
         head = layer % (heads - 1) if heads > 1 else 0
-        for text, one in peers.run_model(peers.texts, [layer], [head + 1, head] if heads > 1 else [0]):
+        walks += [(peers.texts, [layer], "all"), (peers.texts, [layer], [head + 1, head] if heads > 1 else [0])]
+    if isinstance(peers, OwnPeers):
+        walks += [(texts, [layer], "all") for texts, layer in beyond_windows(peers)]
+    for texts, layers, some in walks:
+        for text, one in peers.run_model(texts, layers, some):
             yield peers.weight_difference(one, text)
-
-
-def some_heads_of_all(peers: Peers) -> Iterator[float]:
-    """Ask for two heads of all layers, the later ones first. The others go through the fused kernel."""
-    for text, one in peers.run_model(peers.texts, peers.layers[::-1], peers.outer_heads):
-        yield peers.weight_difference(one, text)
 
 
 def without(peers: Peers) -> Iterator[float]:
@@ -235,7 +228,7 @@ def half_precision(peers: OwnPeers) -> Iterator[float]:
 def in_numpy(peers: OwnPeers) -> Iterator[float]:
     """Compare the network in NumPy in all of these ways."""
     beside = ways.in_numpy(peers)
-    for way in (together, some_heads, pair, vectors):
+    for way in (together, some_layers_and_heads, pair, vectors):
         yield from way(beside)
 
 
@@ -312,9 +305,13 @@ def gradients(peers: OwnPeers) -> Iterator[float]:
     for layer in weighted:
         expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
     ours = slopes(question)
-    yield share_apart(gate_gradients(question), weighted.sum(dim=(-2, -1)))
-    yield share_apart(torch.from_numpy(ours.inputs), inputs)
-    yield share_apart(torch.from_numpy(ours.relevance), expected)
+    for found, wanted in (
+        (gate_gradients(question), weighted.sum(dim=(-2, -1))),
+        (torch.from_numpy(ours.inputs), inputs),
+        (torch.from_numpy(ours.relevance), expected),
+    ):
+        # At most 3.6 times as much as usual was seen, where values are 30 times as large: the network and back.
+        yield share_apart(found, wanted) / 8
 
 
 # --- sums of stats, and the same in numpy ------------------------------------------------------------
@@ -353,22 +350,24 @@ def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums
     return expected
 
 
-def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
+def sums(peers: OwnPeers) -> Iterator[float]:
     """Compare every figure, its spread between texts, and the largest possible entropy; relative to 1 if it is larger.
 
-    All queries are added up together and, as for a long text, some at once.
+    All queries are added up together and, as for a long text, some at once. Yield half of what differs: it may be
+    twice as large as usual.
     """
-    texts, counting = cut_windows(peers), Counting(peers.mask, measure=measure)
-    expected = their_sums(peers, texts, counting)
-    for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
-        found = sums_of(Reducer(peers.model, counting, pace), texts)
-        for ours, wanted in (
-            (found.figures, expected.figures),
-            (found.spread, expected.spread),
-            (found.limit / found.queries, expected.limit / expected.queries),
-        ):
-            apart = float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
-            yield max(0.0, apart - IN_FLOAT64)
+    texts = cut_windows(peers)
+    for counting in (Counting(peers.mask), Counting(peers.mask, measure="norm")):
+        expected = their_sums(peers, texts, counting)
+        for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
+            found = sums_of(Reducer(peers.model, counting, pace), texts)
+            for ours, wanted in (
+                (found.figures, expected.figures),
+                (found.spread, expected.spread),
+                (found.limit / found.queries, expected.limit / expected.queries),
+            ):
+                apart = float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
+                yield max(0.0, apart - IN_FLOAT64) / 2
 
 
 def distances(peers: OwnPeers) -> Iterator[float]:
@@ -564,9 +563,11 @@ def padding_alone(peers: EagerPeers) -> Iterator[float]:
         yield float(one.weights[:, :, queries][..., ~keys].abs().sum())
 
 
-def grouped(peers: EagerPeers, grouping: Grouping) -> Iterator[float]:
-    """Compare words, or some tokens alone: weights to pieces are added up, and those from pieces averaged."""
-    for text, one in peers.run_model(peers.plain, grouping=grouping):
+def grouped(peers: EagerPeers) -> Iterator[float]:
+    """Compare words, and two tokens alone: weights to pieces are added up, and those from pieces averaged."""
+    groupings = (Grouping(words=True), Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
+    for grouping, text in product(groupings, peers.plain):
+        [(_, one)] = peers.run_model([text], grouping=grouping)
         axes = axes_of(
             grouping, text.plain, text.read if peers.model.part == "cross" and isinstance(text, Fed) else None
         )
@@ -574,11 +575,6 @@ def grouped(peers: EagerPeers, grouping: Grouping) -> Iterator[float]:
         to_words = torch.stack([weights[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
         expected = torch.stack([to_words[..., group, :].mean(dim=-2) for group in axes.queries.groups], dim=-2)
         yield difference(one.weights, expected)
-
-
-def some_tokens(peers: EagerPeers) -> Iterator[float]:
-    """Compare the maps of the first token and another."""
-    yield from grouped(peers, Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
 
 
 def gates_without(peers: EagerPeers, heads: Sequence[Head] = ()) -> Tensor:
@@ -634,21 +630,13 @@ def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
     yield share_apart(gate_gradients(question)[layers], wanted[layers])
 
 
-def rounding_more(times: float, differences: Callable[[Any], Iterator[float]], peers: Peers) -> Iterator[float]:
-    """Yield differences that may be so many times larger than usual ones, divided by that."""
-    for one in differences(peers):
-        yield one / times
-
-
 # --- all of them ----------------------------------------------------------------------------------------
 
 OWN: dict[str, CompareWay[OwnPeers]] = {
     **ways.WAYS,
     "conversion": CompareWay("settings of a .gguf file", conversion, exact=True),
     "together": CompareWay("texts of mixed lengths, all layers", together),
-    "one layer": CompareWay("-l N", one_layer),
-    "some heads": CompareWay("-l N -H 3,1", some_heads),
-    "some heads of all": CompareWay("-H 3,1", some_heads_of_all),
+    "some layers and heads": CompareWay("-l N, -H 3,1", some_layers_and_heads),
     "pair": CompareWay("--pair", pair),
     "[PAD]": CompareWay("--pad-to: as without [PAD], of many texts", padding),
     "formula": CompareWay("MultiHeadAttention.forward", formula),
@@ -658,22 +646,17 @@ OWN: dict[str, CompareWay[OwnPeers]] = {
     "half precision": CompareWay("--dtype bfloat16: maps of its q and k", half_precision, single=True),
     "in NumPy": CompareWay("short texts: pairs, heads, vectors", in_numpy, single=True),
     "one head apart": CompareWay("explain, mechanisms", taken_apart, single=True),
-    # At most 3.6 times was seen, where values are 30 times as large as usual: the network and back.
-    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", partial(rounding_more, 8, gradients)),
-    "sums": CompareWay("stats", partial(rounding_more, 2, sums)),
-    "sums of norms": CompareWay("stats --measure norm", partial(rounding_more, 2, partial(sums, measure="norm"))),
+    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients),
+    "sums": CompareWay("stats", sums),
     "distances": CompareWay("stats --distances", distances, single=True),
 }
 EAGER: dict[str, CompareWay[EagerPeers]] = {
     **ways.WAYS_OF_EAGER,
     "together": CompareWay("texts of mixed lengths, all layers", together),
-    "one layer": CompareWay("-l N", one_layer),
-    "some heads": CompareWay("-l N -H 3,1", some_heads),
-    "some heads of all": CompareWay("-H 3,1, the last layer first", some_heads_of_all),
+    "some layers and heads": CompareWay("-l N, -H 3,1", some_layers_and_heads),
     "[PAD]": CompareWay("--pad-to: as without [PAD]", padding_alone),
     "norms": CompareWay("--measure norm", norms_of_eager),
-    "words": CompareWay("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": CompareWay("--tokens", some_tokens),
+    "groups": CompareWay("--words, --tokens", grouped),
     "without": CompareWay("--without", without),
     "vectors": CompareWay("--vectors, --terms: softmax(scale q·k + terms)", explained),
     "cuts": CompareWay("cut", cuts),

@@ -37,15 +37,11 @@ def test_texts_of_all_lengths_are_the_same(tiny, family, dtype):
     assert found.same and found.unseen.startswith(f"{dtype} hides small mistakes: ")
 
 
-@pytest.mark.parametrize("against", ["transformers", "torch"])
-def test_the_errors_are_those_of_an_exact_network(tiny, against):
+def test_the_errors_are_those_of_an_exact_network(tiny):
     """By hand: the float32 network gets the weights that the half precision network has."""
     model, reference = load_both(tiny(max_position_embeddings=90), "bfloat16")
     tokens = model.tokenizer.encode(SENTENCE)
-    found = compare(model, [tokens], reference=reference if against == "transformers" else None)
-    if against == "torch":
-        assert found.same and all(layer.rounding.weights < 1 for layer in found.layers)
-        return
+    found = compare(model, [tokens], reference=reference)
     exact = load_reference(model.place.path, model.device, torch.float32)
     for ours, theirs in zip(exact.network.parameters(), reference.network.parameters(), strict=True):
         ours.data = theirs.data.float()
@@ -76,9 +72,7 @@ def test_a_scale_that_is_2_percent_too_large_is_found_in_bfloat16(tiny, family, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dtype", "factor"), [("bfloat16", 1.02), ("bfloat16", 0.98), ("bfloat16", 1.1), ("float16", 1.003)]
-)
+@pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 0.98), ("float16", 1.003)])
 @pytest.mark.parametrize("against", ["transformers", "torch"])
 def test_on_real_weights_a_small_scale_is_found(dtype, factor, against, monkeypatch):
     model, reference = load_both("minilm", dtype)
