@@ -10,18 +10,18 @@ and `EAGER` for networks that transformers runs, after those of `compare`.
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from hooks import outputs_put
-from torch import Tensor
+from torch import Tensor, nn
 from windows import sums_of
 
 from attncli import load_model
@@ -54,13 +54,13 @@ from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.model import Model
 from attncli.models.taken import TextResult, read_by, take_batch
-from attncli.models.taps import InputsAndOutputs
+from attncli.models.taps import InputsAndOutputs, Outputs
 from attncli.models.transformers_peer import Reference, load_reference, quiet
 from attncli.models.walk import CACHED_ROWS
 from attncli.models.weighing import CACHED
 from attncli.record import Input, Request
 from attncli.record.grouping import axes_of
-from attncli.record.selection import Grouping
+from attncli.record.selection import Grouping, Selection
 from attncli.text.tokens import Fed, Tokens, Unreadable
 from attncli.text.windows import Window, windows
 
@@ -125,28 +125,21 @@ def beyond_windows(peers: OwnPeers) -> list[tuple[list[Tokens], int]]:
     return [([long], layer) for layer in peers.layers if near is not None and layer in (near, near + 1)]
 
 
-def one_layer(peers: Peers) -> Iterator[float]:
-    """Ask for one layer alone: the walk ends there."""
-    walks = [(peers.texts, layer) for layer in ends(peers)]
-    walks += beyond_windows(peers) if isinstance(peers, OwnPeers) else []
-    for texts, layer in walks:
-        for text, one in peers.run_model(texts, [layer]):
-            yield peers.weight_difference(one, text)
+def some_layers_and_heads(peers: Peers) -> Iterator[float]:
+    """Ask for one layer, where the walk ends, with all heads and with two; and for two heads of all layers.
 
-
-def some_heads(peers: Peers) -> Iterator[float]:
-    """Ask for two heads of one layer, others in each, the later one first."""
+    The later ones come first. The other heads go through the fused kernel.
+    """
     heads = peers.model.heads
+    walks: list[tuple[list[Tokens], list[int], Selection]] = [(peers.texts, peers.layers[::-1], peers.outer_heads)]
     for layer in ends(peers):
         head = layer % (heads - 1) if heads > 1 else 0
-        for text, one in peers.run_model(peers.texts, [layer], [head + 1, head] if heads > 1 else [0]):
+        walks += [(peers.texts, [layer], "all"), (peers.texts, [layer], [head + 1, head] if heads > 1 else [0])]
+    if isinstance(peers, OwnPeers):
+        walks += [(texts, [layer], "all") for texts, layer in beyond_windows(peers)]
+    for texts, layers, some in walks:
+        for text, one in peers.run_model(texts, layers, some):
             yield peers.weight_difference(one, text)
-
-
-def some_heads_of_all(peers: Peers) -> Iterator[float]:
-    """Ask for two heads of all layers, the later ones first. The others go through the fused kernel."""
-    for text, one in peers.run_model(peers.texts, peers.layers[::-1], peers.outer_heads):
-        yield peers.weight_difference(one, text)
 
 
 def without(peers: Peers) -> Iterator[float]:
@@ -172,7 +165,7 @@ def explained(peers: Peers) -> Iterator[float]:
     """Compare softmax(scale · q·k + terms) of what a record keeps, with its sinks, with the weights."""
     for text, one in peers.run_model(peers.texts, vectors="all"):
         rows = peers.rows(text)
-        yield difference(weights_by_vectors(one)[..., rows, :], peers.weights(text)[..., rows, :])
+        yield difference(weights_by_vectors(one)[..., rows, :], peers.numbers(peers.theirs(text))[0][..., rows, :])
 
 
 def weights_by_vectors(taken: TextResult) -> Tensor:
@@ -235,7 +228,7 @@ def half_precision(peers: OwnPeers) -> Iterator[float]:
 def in_numpy(peers: OwnPeers) -> Iterator[float]:
     """Compare the network in NumPy in all of these ways."""
     beside = ways.in_numpy(peers)
-    for way in (together, some_heads, pair, vectors):
+    for way in (together, some_layers_and_heads, pair, vectors):
         yield from way(beside)
 
 
@@ -312,9 +305,13 @@ def gradients(peers: OwnPeers) -> Iterator[float]:
     for layer in weighted:
         expected = expected + layer.clamp(min=0).mean(dim=0) @ expected
     ours = slopes(question)
-    yield share_apart(gate_gradients(question), weighted.sum(dim=(-2, -1)))
-    yield share_apart(torch.from_numpy(ours.inputs), inputs)
-    yield share_apart(torch.from_numpy(ours.relevance), expected)
+    for found, wanted in (
+        (gate_gradients(question), weighted.sum(dim=(-2, -1))),
+        (torch.from_numpy(ours.inputs), inputs),
+        (torch.from_numpy(ours.relevance), expected),
+    ):
+        # At most 3.6 times as much as usual was seen, where values are 30 times as large: the network and back.
+        yield share_apart(found, wanted) / 8
 
 
 # --- sums of stats, and the same in numpy ------------------------------------------------------------
@@ -353,22 +350,24 @@ def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums
     return expected
 
 
-def sums(peers: OwnPeers, measure: str = "weight") -> Iterator[float]:
+def sums(peers: OwnPeers) -> Iterator[float]:
     """Compare every figure, its spread between texts, and the largest possible entropy; relative to 1 if it is larger.
 
-    All queries are added up together and, as for a long text, some at once.
+    All queries are added up together and, as for a long text, some at once. Yield half of what differs: it may be
+    twice as large as usual.
     """
-    texts, counting = cut_windows(peers), Counting(peers.mask, measure=measure)
-    expected = their_sums(peers, texts, counting)
-    for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
-        found = sums_of(Reducer(peers.model, counting, pace), texts)
-        for ours, wanted in (
-            (found.figures, expected.figures),
-            (found.spread, expected.spread),
-            (found.limit / found.queries, expected.limit / expected.queries),
-        ):
-            apart = float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
-            yield max(0.0, apart - IN_FLOAT64)
+    texts = cut_windows(peers)
+    for counting in (Counting(peers.mask), Counting(peers.mask, measure="norm")):
+        expected = their_sums(peers, texts, counting)
+        for pace in (None, Pace.on(peers.model.device.type, block_weights=5000)):
+            found = sums_of(Reducer(peers.model, counting, pace), texts)
+            for ours, wanted in (
+                (found.figures, expected.figures),
+                (found.spread, expected.spread),
+                (found.limit / found.queries, expected.limit / expected.queries),
+            ):
+                apart = float((np.abs(ours - wanted) / np.maximum(1, np.abs(wanted))).max())
+                yield max(0.0, apart - IN_FLOAT64) / 2
 
 
 # --- a .gguf file, pairs, [PAD] and the formula --------------------------------------------------------------
@@ -449,6 +448,97 @@ def formula(peers: OwnPeers) -> Iterator[float]:
             yield difference(weights[:, rows], expected[layer][:, rows])
 
 
+# --- in networks of transformers: what the heads give to the output projection ------------------------------
+
+
+def joining(peers: EagerPeers) -> dict[int, str]:
+    """Return by layer the name of the module whose input is the joined heads, found by a pass through our place.
+
+    Raises NothingToCompare where a layer has none such.
+    """
+    found, heads, model = dict[int, str](), Outputs(), peers.model
+
+    def look(name: str, module: nn.Module, inputs: Any) -> None:
+        if not heads.kept or getattr(module.weight, "ndim", 0) != 2:
+            return
+        layer = next(reversed(heads.kept))
+        joined = heads.kept[layer][0].transpose(0, 1).flatten(1)
+        if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].view_as(joined), joined):
+            found.setdefault(layer, name)
+
+    modules = [(name, one) for name, one in model.network.named_modules() if hasattr(one, "weight")]
+    handles = [one.register_forward_pre_hook(partial(look, name)) for name, one in modules]
+    with torch.inference_mode():
+        model.silencing([]).last_hidden(peers.plain[:1], taps=[heads])
+    for handle in handles:
+        handle.remove()
+    if len(found) < len(peers.reference.layers):
+        raise NothingToCompare("something else than an output projection is done to its heads first")
+    return found
+
+
+@contextmanager
+def heads_changed(peers: EagerPeers, change: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
+    """Put what `change` makes of the joined heads of a layer in their place, unless it is None."""
+    calls, layers = count(), peers.reference.layers
+
+    def changed(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+        made = change(
+            layers[next(calls) % len(layers)], inputs[0]
+        )  # what the network hides is read off in a pass before
+        return None if made is None else (made, *inputs[1:])
+
+    with peers.reference.hooked(joining(peers).values(), lambda module: module.register_forward_pre_hook(changed)):
+        yield
+
+
+def norms_of_eager(peers: EagerPeers) -> Iterator[float]:
+    """Compare `--measure norm`, ‖α v W_O‖, of all heads in one walk, and of two heads alone."""
+    [text, *_] = peers.plain
+    lengths = torch.stack([lengths_of(peers, text, layer) for layer in peers.layers])
+    expected = peers.numbers(peers.theirs(text))[0].double() * lengths[:, :, None]
+    for heads in ("all", peers.outer_heads):
+        [(_, one)] = peers.run_model([text], heads=heads, measure="norm")
+        rows = peers.rows(text)
+        wanted = expected[:, one.selected.heads][..., rows, :]
+        yield vector_difference(one.weights[..., rows, :], wanted, ways.OF_A_HEAD)
+
+
+def lengths_of(peers: EagerPeers, text: Tokens, layer: int) -> Tensor:
+    """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
+
+    A query that sees one key only has that key's value in its joined heads, times its weight.
+    """
+    [place], (_, heads, queries, keys) = peers.places([layer]), peers.theirs(text).weights.shape
+    projection = peers.reference.network.get_submodule(joining(peers)[layer])
+    found, joined = list[Tensor](), dict[int, Tensor]()
+    for start in range(0, keys, queries):
+        shown = torch.eye(keys, dtype=torch.bool, device=peers.reference.device).roll(-start, dims=0)[:queries]
+        shown = shown if queries <= keys else torch.cat([shown, shown[:1].expand(queries - keys, -1)])
+        with torch.inference_mode():
+            with heads_changed(peers, lambda layer, heads: joined.update({layer: heads})):
+                theirs = peers.reference.theirs(text, peers.mask, shown={layer: shown[None, None]})
+            some = min(queries, keys - start)
+            weights = theirs.weights[place, :, range(some), range(start, start + some)]
+            values = joined[layer].view(queries, heads, -1)[:some].transpose(0, 1) / weights[..., None]
+            alone = torch.zeros(heads, some, heads, values.shape[-1], dtype=values.dtype, device=values.device)
+            alone[range(heads), :, range(heads)] = values
+            made = projection(alone.flatten(2)) - projection(torch.zeros_like(alone.flatten(2)))
+        found.append(made.double().norm(dim=-1))
+    return torch.cat(found, dim=1)
+
+
+def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float = 0.0) -> EagerResult:
+    """Run the eager attention with heads multiplied by gates `[layer, head]`; where one is 0, another output stands."""
+
+    def change(layer: int, joined: Tensor) -> Tensor:
+        gate = gates[layer][:, None]
+        return (joined.unflatten(-1, (len(gate), -1)) * gate + (1 - gate) * instead).flatten(-2)
+
+    with heads_changed(peers, change):
+        return peers.reference.theirs(text, peers.mask)
+
+
 # --- in networks of transformers --------------------------------------------------------------------------
 
 
@@ -458,41 +548,25 @@ def padding_alone(peers: EagerPeers) -> Iterator[float]:
         raise NothingToCompare("its tokenizer has no padding token")
     pairs = peers.padded()
     for (plain, _), (padded, one) in zip(pairs, peers.run_model([long for _, long in pairs], mask=None), strict=True):
-        expected = peers.weights(plain, peers.model.usual_mask(None))
+        expected, _ = peers.numbers(peers.theirs(plain, peers.model.usual_mask(None)))
         keys_of = read_by(padded, peers.model.part) or padded
         queries, keys = (~torch.tensor(of.padding, device=one.weights.device) for of in (padded, keys_of))
         yield difference(one.weights[:, :, queries][..., keys], expected)
         yield float(one.weights[:, :, queries][..., ~keys].abs().sum())
 
 
-def grouped(peers: EagerPeers, grouping: Grouping) -> Iterator[float]:
-    """Compare words, or some tokens alone: weights to pieces are added up, and those from pieces averaged."""
-    for text, one in peers.run_model(peers.plain, grouping=grouping):
+def grouped(peers: EagerPeers) -> Iterator[float]:
+    """Compare words, and two tokens alone: weights to pieces are added up, and those from pieces averaged."""
+    groupings = (Grouping(words=True), Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
+    for grouping, text in product(groupings, peers.plain):
+        [(_, one)] = peers.run_model([text], grouping=grouping)
         axes = axes_of(
             grouping, text.plain, text.read if peers.model.part == "cross" and isinstance(text, Fed) else None
         )
-        to_words = torch.stack([peers.weights(text)[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
+        weights, _ = peers.numbers(peers.theirs(text))
+        to_words = torch.stack([weights[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
         expected = torch.stack([to_words[..., group, :].mean(dim=-2) for group in axes.queries.groups], dim=-2)
         yield difference(one.weights, expected)
-
-
-def some_tokens(peers: EagerPeers) -> Iterator[float]:
-    """Compare the maps of the first token and another."""
-    yield from grouped(peers, Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
-
-
-def put(peers: EagerPeers, text: Tokens, gates: Tensor, instead: Tensor | float = 0.0) -> EagerResult:
-    """Run the eager attention with heads multiplied by gates `[layer, head]`; where one is 0, another output stands."""
-    peers.check_projections()
-
-    layers = peers.reference.layers
-
-    def change(call: int, joined: Tensor) -> Tensor:
-        gate = gates[layers[call % len(layers)]][:, None]  # what the network hides is read off in a pass before
-        return (joined.unflatten(-1, (len(gate), -1)) * gate + (1 - gate) * instead).flatten(-2)
-
-    with peers.reference.inputs_changed(peers.reference.joining(text).values(), change):
-        return peers.reference.theirs(text, peers.mask)
 
 
 def gates_without(peers: EagerPeers, heads: Sequence[Head] = ()) -> Tensor:
@@ -514,7 +588,7 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
     unchanged = Unchanged.of(peers.model, text, peers.mask)
     yield vector_difference(unchanged.last[0], peers.theirs(text).last)
     # weight goes along these edges: from the last query to all keys that it sees but one
-    seen = (peers.weights(text)[0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
+    seen = (peers.numbers(peers.theirs(text))[0][0].amax(dim=0)[-1] > 0).nonzero()[:, 0].tolist()
     edges = [(len(text) - 1, key) for key in seen[:-1]]
     made = unchanged.copies(0, [Hide([head], edges) for head in outer(peers)])
     for ours, (layer, head) in zip(made, outer(peers), strict=True):
@@ -528,9 +602,8 @@ def cuts(peers: EagerPeers) -> Iterator[float]:
 
 def ablations(peers: EagerPeers) -> Iterator[float]:
     """Put another output in place of a head's, in the first layer and in the last, as `ablate` and `patch` do."""
-    peers.check_projections()
-    text = peers.plain[0]
-    size = peers.theirs(text).joined[0].shape[-1] // peers.model.heads
+    text, [name, *_] = peers.plain[0], joining(peers).values()
+    size = peers.reference.network.get_submodule(name).weight.shape[-1] // peers.model.heads
     vector = torch.linspace(-1, 1, size, dtype=peers.model.dtype, device=peers.model.device)
     made = Unchanged.of(peers.model, text, peers.mask).copies(0, [Put({head: vector}) for head in outer(peers)])
     for ours, head in zip(made, outer(peers), strict=True):
@@ -555,9 +628,7 @@ OWN: dict[str, CompareWay[OwnPeers]] = {
     **ways.WAYS,
     "conversion": CompareWay("settings of a .gguf file", conversion, exact=True),
     "together": CompareWay("texts of mixed lengths, all layers", together),
-    "one layer": CompareWay("-l N", one_layer),
-    "some heads": CompareWay("-l N -H 3,1", some_heads),
-    "some heads of all": CompareWay("-H 3,1", some_heads_of_all),
+    "some layers and heads": CompareWay("-l N, -H 3,1", some_layers_and_heads),
     "pair": CompareWay("--pair", pair),
     "[PAD]": CompareWay("--pad-to: as without [PAD], of many texts", padding),
     "formula": CompareWay("MultiHeadAttention.forward", formula),
@@ -567,20 +638,16 @@ OWN: dict[str, CompareWay[OwnPeers]] = {
     "half precision": CompareWay("--dtype bfloat16: maps of its q and k", half_precision, single=True),
     "in NumPy": CompareWay("short texts: pairs, heads, vectors", in_numpy, single=True),
     "one head apart": CompareWay("explain, mechanisms", taken_apart, single=True),
-    # At most 3.6 times was seen, where values are 30 times as large as usual: the network and back.
-    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients, times=8),
-    "sums": CompareWay("stats", sums, times=2),
-    "sums of norms": CompareWay("stats --measure norm", partial(sums, measure="norm"), times=2),
+    "gradients": CompareWay("ablate, trust: by gates, inputs and weights", gradients),
+    "sums": CompareWay("stats", sums),
 }
 EAGER: dict[str, CompareWay[EagerPeers]] = {
     **ways.WAYS_OF_EAGER,
     "together": CompareWay("texts of mixed lengths, all layers", together),
-    "one layer": CompareWay("-l N", one_layer),
-    "some heads": CompareWay("-l N -H 3,1", some_heads),
-    "some heads of all": CompareWay("-H 3,1, the last layer first", some_heads_of_all),
+    "some layers and heads": CompareWay("-l N, -H 3,1", some_layers_and_heads),
     "[PAD]": CompareWay("--pad-to: as without [PAD]", padding_alone),
-    "words": CompareWay("--words", partial(grouped, grouping=Grouping(words=True))),
-    "some tokens": CompareWay("--tokens", some_tokens),
+    "norms": CompareWay("--measure norm", norms_of_eager),
+    "groups": CompareWay("--words, --tokens", grouped),
     "without": CompareWay("--without", without),
     "vectors": CompareWay("--vectors, --terms: softmax(scale q·k + terms)", explained),
     "cuts": CompareWay("cut", cuts),

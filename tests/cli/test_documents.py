@@ -94,7 +94,7 @@ CALLS = {
     "diff": ["diff -m tiny @ @@", "diff -m tiny --masks padding,causal @", "diff -m t5 @ @"],
     "compare": [
         "compare -m tiny @", "compare -m tiny --against torch @", "compare -m electra-small --weights random @",
-        "compare -m tiny --dtype bfloat16 @", "compare -m ./modernbert --dtype float64 --pad-to 38 @",
+        "compare -m tiny --dtype bfloat16 @",
     ],
     "models": ["models"],
     "samples": ["samples", "samples coreference.txt", "samples --copy copies"],

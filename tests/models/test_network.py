@@ -29,7 +29,7 @@ def test_every_family(family):
 def test_what_taps_keep_and_change_is_that_of_transformers(tiny, family):
     """The quick ways of the matrix of ways and families, all of which are gone in the same place."""
     ways = ("norms", "without", "vectors", "instant", "one head apart")
-    found = go_every_way(own_peers(tiny(family), pad_to=30), {name: OWN[name] for name in ways})
+    found = list(go_every_way(own_peers(tiny(family), pad_to=30), {name: OWN[name] for name in ways}))
     assert all(way.same for way in found), found
 
 

@@ -4,9 +4,9 @@
 or of `eager` for a network that transformers runs. They compute with torch and are imported when a report is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attncli.features.compare.agreement import Agreement
+    from attncli.features.compare.beside import Peers
+    from attncli.features.compare.ways import CompareWay
     from attncli.models.engine import Engine
-    from attncli.models.model import Model
     from attncli.models.transformers_peer import Reference
     from attncli.report.canvas import Canvas
+    from attncli.text.tokens import Tokens
 
-SHARED = 2**25  # products of numbers in a layer's largest product of matrices, from which on threads share it
+SHARED = 2**23  # products of numbers in a projection, from which on threads share it
 
 
 @dataclass(eq=False)
@@ -89,13 +91,16 @@ class Compare(Feature):
         if self.target is not None:  # the decoder's output is compared together with the encoder's maps
             model.check(Request(target=self.target, which="decoder" if len(model.parts) > 1 else self.which))
         layers = model.select_layers("all" if self.layer is None else self.layer)
-        from attncli.models.model import Model
+        from attncli.checks.machine import one_thread
+        from attncli.features.compare.beside import compare
+        from attncli.features.compare.ways import go_every_way
 
-        if isinstance(model, Model):
-            found = self._with_peer(model, inputs, layers, reference, progress)
-        else:
-            self.refuse(f"on {self.model}, which transformers runs", "against", "weights")
-            found = self._with_eager(model, inputs, layers, progress)
+        peers, texts, ways = self._peers(model, reference, inputs, layers)
+        products = max(map(len, texts), default=0) * model.info.hidden_size**2
+        with one_thread() if products < SHARED else nullcontext():
+            found = compare(peers, counted(texts, len(texts), "texts", progress))
+            every = counted(go_every_way(peers, ways), len(ways), "ways", progress)
+            found = replace(found, ways=tuple(every))
         about = model.info.document() | ({} if reference is None else {"path": None, "sha256": None})
         weights = "pretrained" if reference is None else "random"
         if self.path is not None:
@@ -129,45 +134,27 @@ class Compare(Feature):
         )
         return both
 
-    def _with_peer(
-        self,
-        model: "Model",
-        inputs: Sequence[Input],
-        layers: Sequence[int],
-        reference: "Reference | None",
-        progress: Progress,
-    ) -> "Agreement":
-        """Compare attncli's own network with torch, or with transformers and then in every way."""
-        from attncli.checks.machine import one_thread
-        from attncli.features.compare import ways
-        from attncli.features.compare.beside import OwnPeers, TorchPeers, compare
+    def _peers(
+        self, model: "Engine", reference: "Reference | None", inputs: Sequence[Input], layers: Sequence[int]
+    ) -> "tuple[Peers, list[Tokens], Mapping[str, CompareWay[Any]]]":
+        """Return the model and the other program, the texts, and the ways to go besides the layers."""
+        from attncli.features.compare import beside, eager, ways
+        from attncli.models.model import Model
+        from attncli.models.transformers_engine import TransformersModel
         from attncli.models.transformers_peer import load_reference
 
         texts = list(model.tokenize(inputs, self.pad_to))
-        every_text = counted(texts, len(texts), "texts", progress)
-        products = max(map(len, texts), default=0) * model.config.hidden_size * model.config.intermediate_size
-        with one_thread() if products < SHARED else nullcontext():
-            if self.against == "torch":
-                return compare(TorchPeers(model, self.mask, layers), every_text)
-            if reference is None:
-                reference = load_reference(model.place.path, model.device, model.dtype)
-            peers = OwnPeers(model, reference, inputs, texts, self.pad_to, self.mask, layers)
-            return ways.add_ways(compare(peers, every_text), peers, ways.WAYS, progress)
-
-    def _with_eager(
-        self, model: "Engine", inputs: Sequence[Input], layers: Sequence[int], progress: Progress
-    ) -> "Agreement":
-        """Compare our place inside a network of transformers with its own eager attention, and then in every way."""
-        from attncli.features.compare import ways
-        from attncli.features.compare.beside import compare
-        from attncli.features.compare.eager import Eager, EagerPeers
-        from attncli.models.transformers_engine import TransformersModel
-
-        assert isinstance(model, TransformersModel)
-        texts = [model.with_answer(one, self.target) for one in model.tokenize(inputs, self.pad_to)]
-        peers = EagerPeers(Eager(model), texts, self.mask, layers)
-        found = compare(peers, counted(texts, len(texts), "texts", progress))
-        return ways.add_ways(found, peers, ways.WAYS_OF_EAGER, progress)
+        if isinstance(model, TransformersModel):
+            self.refuse(f"on {self.model}, which transformers runs", "against", "weights")
+            texts = [model.with_answer(one, self.target) for one in texts]
+            return eager.EagerPeers(eager.Eager(model), texts, self.mask, layers), texts, ways.WAYS_OF_EAGER
+        assert isinstance(model, Model)
+        if self.against == "torch":
+            return beside.TorchPeers(model, self.mask, layers), texts, {}
+        if reference is None:
+            reference = load_reference(model.place.path, model.device, model.dtype)
+        peers = beside.OwnPeers(model, reference, inputs, texts, self.pad_to, self.mask, layers)
+        return peers, texts, ways.WAYS
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -300,11 +287,6 @@ ways.difference | float or null | | the largest one, of vectors as a share of th
 ways.allowed | float
 ways.same | bool
 ways.note | str | | why nothing was compared; otherwise empty
-lost | [object] | | rows of real tokens in which transformers itself gives NaN
-lost.mask | str
-lost.layer | int | | the first layer with such rows
-lost.rows | int | | number of rows
-lost.in_float32 | bool | | true: its float32 numbers were used; false: these rows prove nothing
 same | bool | | true if everything is within its tolerance: exit code 0
 
 `.csv`: a row per entry of `layers`.

@@ -9,7 +9,7 @@ is taken as exact. Correct programs are about equally far from it, and neither h
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -47,17 +47,6 @@ class Rounding:
     allowed: float
     scale: float
     scale_allowed: float
-
-    def faults(self, vectors: str, theirs: str) -> list[str]:
-        """Describe what is more than rounding. NaN always is."""
-        found = [
-            f"{what} have errors {ratio:.1f} times {theirs}, past {self.allowed:.1f}"
-            for what, ratio in (("weights", self.weights), (vectors, self.hidden))
-            if not ratio <= self.allowed
-        ]
-        if not abs(self.scale) <= self.scale_allowed:
-            found.append(f"scores are {self.scale:+.1%} off throughout, past {self.scale_allowed:.1%}")
-        return found
 
 
 class Errors:
@@ -131,12 +120,12 @@ class LayerAgreement:
     """
 
     layer: int
-    weights: float = math.nan
-    hidden: float = math.nan
-    agreement: float = 0.0
-    weights_allowed: float = 0.0
-    hidden_allowed: float = 0.0
-    rounding: Rounding | None = None
+    weights: float
+    hidden: float
+    agreement: float
+    weights_allowed: float
+    hidden_allowed: float
+    rounding: Rounding | None
 
 
 class LayerTally:
@@ -151,30 +140,20 @@ class LayerTally:
         self.errors, self.scores = (Errors(dtype), Errors(dtype)), ScoreErrors(dtype)  # of weights and vectors
 
     def add(self, *sides: tuple[Tensor, Tensor]) -> None:
-        """Take one text's weights `[head, query, key]` and vectors `[token, size]`: ours, theirs, in half exact ones.
-
-        Rows in which the other program alone gives NaN are left out.
-        """
-        bad = [weights.isnan().any(dim=-1).any(dim=0) | hidden.isnan().any(dim=-1) for weights, hidden in sides[:2]]
-        rows = (bad[0] | ~bad[1]).nonzero()[:, 0].tolist()
-        if not rows:
-            return
-        weights, hidden = zip(*((weights[:, rows], hidden[rows]) for weights, hidden in sides), strict=True)
+        """Take one text's weights `[head, query, key]` and vectors `[token, size]`: ours, theirs, exact ones."""
+        weights, hidden = zip(*sides, strict=True)
         hidden = tuple(one / sizes(hidden[-1]) for one in hidden)
         self.weights.append(difference(weights[0], weights[1]))
         self.hidden.append(difference(hidden[0], hidden[1]))
         self.sizes.append(weight_size(weights[1]))
         self.agreeing += same_strongest(weights[0], weights[1])
-        self.rows += len(rows)
+        self.rows += len(hidden[0])
         if self.half:
             self.errors[0].add(*weights)
             self.errors[1].add(*hidden)
             self.scores.add(*weights)
 
     def agreement(self, layer: int, heads: int, depth: int, precision: torch.dtype) -> LayerAgreement:
-        """Return the layer's differences; NaN where transformers gives numbers in no row at all."""
-        if not self.rows:
-            return LayerAgreement(layer)
         rounding = None
         allowed = Tolerance(*(scaled_tolerance(precision, depth, size) for size in (max(self.sizes), 1.0)))
         if self.half:
@@ -183,9 +162,7 @@ class LayerTally:
             rounding = Rounding(of_weights.ratio, of_hidden.ratio, chance, *self.scores.scale())
             allowed = Tolerance(LARGEST * of_weights.largest, LARGEST * of_hidden.largest)
         agreement = self.agreeing / (self.rows * heads)
-        return LayerAgreement(
-            layer, worst(self.weights), worst(self.hidden), agreement, allowed.weights, allowed.hidden, rounding
-        )
+        return LayerAgreement(layer, worst(self.weights), worst(self.hidden), agreement, *allowed, rounding)
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
@@ -234,36 +211,6 @@ THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "t
 
 
 @dataclass(frozen=True)
-class Lost:
-    """Rows of real tokens that transformers gives NaN in.
-
-    layer: the first one that has such rows; rows: how many have NaN in that layer or a later one. in_float32: whether
-    transformers gives numbers there when it runs in float32.
-    """
-
-    mask: str
-    layer: int
-    rows: int
-    in_float32: bool = False
-
-    def __str__(self) -> str:
-        instead = "its float32 numbers were taken instead" if self.in_float32 else "nothing was proven there"
-        return (
-            f"transformers is at fault: from layer {self.layer} on it gives NaN in {self.rows} rows of real tokens "
-            f"(mask {self.mask}); {instead}"
-        )
-
-
-def merge_lost(lost: Iterable[Lost]) -> tuple[Lost, ...]:
-    """Merge them to one for each mask and each way of going on, with its first layer and all rows."""
-    found: dict[tuple[str, bool], Lost] = {}
-    for one in lost:
-        before = found.get((one.mask, one.in_float32), replace(one, rows=0))
-        found[one.mask, one.in_float32] = replace(one, layer=min(one.layer, before.layer), rows=one.rows + before.rows)
-    return tuple(found.values())
-
-
-@dataclass(frozen=True)
 class Comparison:
     """One comparison of numbers (`attncli.features.compare.ways`), over the first tokens of the first texts.
 
@@ -288,7 +235,6 @@ class Agreement:
     embeddings: as `hidden` of a layer, before the first; None where attention outputs are compared instead of hidden
     states: against torch, and in networks that transformers runs. embeddings_allowed: what rounding explains of it.
     ways: the other ways in which numbers are made; none against torch.
-    lost: the rows in which transformers gives NaN.
     """
 
     against: choices.Against
@@ -301,7 +247,6 @@ class Agreement:
     embeddings_allowed: float
     layers: list[LayerAgreement]
     ways: tuple[Comparison, ...] = ()
-    lost: tuple[Lost, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -334,12 +279,20 @@ class Agreement:
             for what, most, allowed in self.measured()
             if not most <= allowed
         ]
-        return faults + [
-            f"layer {layer.layer} {fault}"
-            for layer in self.layers
-            if layer.rounding is not None
-            for fault in layer.rounding.faults(self.vectors, THEIR_OWN[self.against])
-        ]
+        for layer in self.layers:
+            if (rounding := layer.rounding) is None:
+                continue
+            allowed, off = rounding.allowed, rounding.scale
+            for what, ratio in (("weights", rounding.weights), (self.vectors, rounding.hidden)):
+                if not ratio <= allowed:
+                    theirs = THEIR_OWN[self.against]
+                    faults.append(
+                        f"layer {layer.layer} {what} have errors {ratio:.1f} times {theirs}, past {allowed:.1f}"
+                    )
+            if not abs(off) <= rounding.scale_allowed:
+                past = f"{off:+.1%} off throughout, past {rounding.scale_allowed:.1%}"
+                faults.append(f"layer {layer.layer} scores are {past}")
+        return faults
 
     @property
     def may_be_rounding(self) -> bool:
@@ -349,10 +302,9 @@ class Agreement:
     @property
     def verdict(self) -> str:
         """One line. Only the first fault is described: in a network, the others follow from it."""
-        faults, lost = self.faults(), f"; {self.lost[0]}" if self.lost else ""
-        if faults:
+        if faults := self.faults():
             more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-            return f"NOT the same: {faults[0]}{more}{lost}"
+            return f"NOT the same: {faults[0]}{more}"
         within = f"weights within {short(self.tolerance.weights)}, {self.vectors} within {short(self.tolerance.hidden)}"
         if roundings := self._roundings:
             weights, hidden = (max(getattr(one, name) for one in roundings) for name in ("weights", "hidden"))
@@ -362,7 +314,7 @@ class Agreement:
             )
         compared = sum(way.difference is not None for way in self.ways)
         ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
-        return f"the same: {within}{ways}{lost}"
+        return f"the same: {within}{ways}"
 
     @property
     def unseen(self) -> str | None:
@@ -385,13 +337,12 @@ class Agreement:
     def document(self) -> dict[str, Any]:
         """Return the document of `compare --json`, without the model. A difference that is no finite number is null."""
         more = {"tolerance": self.tolerance._asdict(), "vectors": self.vectors, "same": self.same}
-        return _as_json(self) | more
+        return _as_json(asdict(self)) | more
 
 
 def _as_json(value: Any) -> Any:
-    """Return results and their fields as JSON data."""
-    if is_dataclass(value):
-        return {one.name: _as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(one) for one in value]
     return finite(value) if isinstance(value, float) else value

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +19,8 @@ from attncli.features.compare.agreement import (
     Agreement,
     Errors,
     LayerTally,
-    Lost,
     difference,
     is_half,
-    merge_lost,
     sizes,
     vector_difference,
     worst,
@@ -42,7 +39,7 @@ from attncli.text.tokens import Fed, Read, Tokens
 TEXTS, TOKENS = 3, 64  # the number of texts that go every way, the first ones, and of their tokens beyond a window
 
 
-class NothingToCompare(Exception):  # noqa: N818  (it says what is the case)
+class NothingToCompare(RequestError):  # noqa: N818  (it says what is the case)
     """There is nothing on the other side."""
 
 
@@ -62,7 +59,6 @@ class Peers(ABC):
 
     reference: transformers' network; None for torch. answering: the model whose results are compared. layers: the
     layers that are compared. texts: the first tokens of the first texts, which go every way; `plain` without [PAD].
-    texts_of_norms: those whose norms are compared. lost: the rows in which transformers gives NaN.
     """
 
     def __init__(
@@ -79,8 +75,7 @@ class Peers(ABC):
         self.mask = model.usual_mask(mask)
         self.layers = list(model.select_layers("all") if layers is None else layers)
         self.texts = [cut(one, most) for one in texts[:TEXTS]]
-        self.plain = self.texts_of_norms = [cut(one, real_tokens(one)) for one in self.texts]
-        self.lost: list[Lost] = []
+        self.plain = [cut(one, real_tokens(one)) for one in self.texts]
         self.known: dict[tuple[Any, ...], Any] = {}
 
     # --- the other program --------------------------------------------------------------------------------
@@ -104,52 +99,30 @@ class Peers(ABC):
         """Return the weights and the vectors of the layers that are compared."""
         return theirs.weights[self.places(self.layers)], self.their_vectors(theirs)
 
-    def run_finite(self, tokens: Tokens, mask: str) -> tuple[Any, Lost | None]:
-        """Run the other program; in float32 where that gives numbers in rows of real tokens, and float64 gives NaN."""
-
-        def lost_of(theirs: Any) -> Lost | None:
-            weights, vectors = self.numbers(theirs)
-            bad = torch.stack(vectors[-len(self.layers) :]).isnan().any(dim=-1) | weights.isnan().any(dim=-1).any(dim=1)
-            bad = bad.cpu() & ~torch.tensor(tokens.padding)  # [layer, row]
-            places = bad.any(dim=1).nonzero()
-            return Lost(mask, self.layers[int(places[0])], int(bad.any(dim=0).sum())) if len(places) else None
-
+    def run_finite(self, tokens: Tokens, mask: str) -> Any:
+        """Run the other program. Raises NothingToCompare where it gives NaN in rows of real tokens."""
         made = self.run_theirs(tokens, mask)
-        lost = lost_of(made)
-        if lost is not None and self.reference.dtype == torch.float64:
-            instead = self.in_float32.run_theirs(tokens, mask)
-            if lost_of(instead) is None:
-                return instead, replace(lost, in_float32=True)
-        return made, lost
+        weights, vectors = self.numbers(made)
+        bad = torch.stack(vectors).isnan().any(dim=-1).any(dim=0) | weights.isnan().any(dim=-1).flatten(0, 1).any(dim=0)
+        if lost := int(bad[tokens.real].sum()):
+            raise NothingToCompare(
+                f"transformers itself gives NaN in {lost} rows of real tokens (mask {mask}, {self.model.dtype_name}): "
+                "use another --dtype or --mask"
+            )
+        return made
 
     def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
-        """Return the results of transformers for a text, by default under the requested mask. Runs it once per text.
-
-        Raises NothingToCompare where it gives NaN.
-        """
+        """Return the results of transformers for a text, by default under the requested mask. Runs it once per text."""
         read = tokens.read if isinstance(tokens, Fed) else tokens
         mask = self.mask if mask is None else mask
         key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
         if key not in self.known:
-            made, lost = self.run_finite(tokens, mask)
-            if lost is not None:
-                self.lost.append(lost)
-                if not lost.in_float32:
-                    raise NothingToCompare(str(lost))
-            self.known[key] = made
+            self.known[key] = self.run_finite(tokens, mask)
         return self.known[key]
 
     def places(self, layers: Sequence[int]) -> list[int]:
         """Return the places of layers in the weights of the other program."""
         return list(layers)
-
-    def weights(self, tokens: Tokens, mask: str | None = None) -> Tensor:
-        """Return their weights of the layers that are compared, `[layer, head, query, key]`."""
-        return self.numbers(self.theirs(tokens, mask))[0]
-
-    def norms(self, tokens: Tokens) -> Tensor:
-        """Return ‖α v W_O‖ by transformers' own numbers, for the layers that are compared."""
-        raise NotImplementedError
 
     def logits(self, tokens: Tokens) -> Tensor:
         """Return the output of their head for a text. Raises NothingToCompare if there is none."""
@@ -179,14 +152,15 @@ class Peers(ABC):
         Training never shaped the rows of [PAD] itself, so rounding there can grow from layer to layer. In minilm,
         transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD], past the tolerance, and
         about 5e-6 at other tokens. So these rows count in float64, where there is room for it and where transformers
-        has them, and against torch, layer by layer.
+        has them.
         """
-        known = self.reference is None or (self.model.dtype == torch.float64 and self.reference.has_padding_rows)
+        known = self.model.dtype == torch.float64 and self.reference.has_padding_rows
         return list(range(len(tokens))) if known else tokens.real
 
-    def precision(self, lost: Iterable[Lost]) -> torch.dtype:
-        """Return the model's dtype; float32 where transformers computes some of it in that, or was run in it."""
-        single = self.reference is not None and (not self.reference.exact or any(one.in_float32 for one in lost))
+    @property
+    def precision(self) -> torch.dtype:
+        """The model's dtype; float32 where transformers computes some of it in that."""
+        single = self.reference is not None and not self.reference.exact
         return torch.float32 if self.model.dtype == torch.float64 and single else self.model.dtype
 
     def weight_difference(self, taken: TextResult, tokens: Tokens, mask: str | None = None) -> float:
@@ -201,13 +175,13 @@ class Peers(ABC):
         for one, other in zip(ours, theirs, strict=True):
             yield vector_difference(one[rows], other[rows])
 
-    def allowed(self, times: float = 1.0, single: bool = False) -> float:
+    def allowed(self, single: bool = False) -> float:
         """Return the largest difference that rounding explains, of a weight or as a share of a vector's size.
 
-        In half precision that is what transformers' own numbers differ by from those in float32. times: how much more
-        than the walk a way rounds. single: its numbers are float32 whatever the model computes in.
+        In half precision that is what transformers' own numbers differ by from those in float32. single: the numbers
+        are float32 whatever the model computes in.
         """
-        precision, found = self.precision(self.lost), [0.0]
+        precision, found = self.precision, [0.0]
         for text in self.plain:
             with suppress(NothingToCompare):
                 theirs = self.theirs(text)
@@ -220,7 +194,7 @@ class Peers(ABC):
                     found.append(weight_size(theirs.weights))
         if is_half(precision):
             return LARGEST * max(torch.finfo(precision).eps, *found)
-        return scaled_tolerance(torch.float32 if single else precision, self.model.depth, max(1.0, *found)) * times
+        return scaled_tolerance(torch.float32 if single else precision, self.model.depth, max(1.0, *found))
 
     def mask_rows(self, tokens: Tokens) -> list[int]:
         """Return the rows in which `hidden` is known."""
@@ -296,6 +270,7 @@ class OwnPeers(Peers):
         return torch.from_numpy(~allowed_keys(tokens, mask, reach))
 
     def norms(self, tokens: Tokens) -> Tensor:
+        """Return ‖α v W_O‖ by transformers' own numbers, for the layers that are compared."""
         lengths = []
         for layer, values in enumerate(self.turned("value", self.projected("value", tokens)).double()):
             source = self.model.config.source(f"layers.{layer}.attention.output")
@@ -393,8 +368,9 @@ class TorchPeers(Peers):
             made.append((weights[0], output[0]))
         return Theirs(torch.stack([weights for weights, _ in made]), [output for _, output in made])
 
-    def run_finite(self, tokens: Tokens, mask: str) -> tuple[Theirs, Lost | None]:
-        return self.run_theirs(tokens, mask), None
+    def rows(self, tokens: Tokens) -> list[int]:
+        """Return all tokens, except [PAD] before a text, which sees nothing: torch gives NaN there."""
+        return tokens.real if self.model.config.causal else list(range(len(tokens)))
 
     def places(self, layers: Sequence[int]) -> list[int]:
         return list(range(len(layers)))
@@ -409,15 +385,14 @@ class TorchPeers(Peers):
 def compare(peers: Peers, texts: Iterable[Tokens]) -> Agreement:
     """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
     model, layers, reference = peers.model, peers.layers, peers.reference
-    embeddings, lost, half = list[float](), list[Lost](), is_half(model.dtype)
+    embeddings, half = list[float](), is_half(model.dtype)
     embedded, tallies = Errors(model.dtype), [LayerTally(model.dtype) for _ in layers]
     texts_seen = tokens_seen = queries = 0
     for tokens in texts:
         rows = peers.rows(tokens)
         [(_, taken)] = peers.run_model([tokens])
         ours = taken.weights, peers.our_vectors(tokens, peers.mask)
-        theirs, lost_here = peers.run_finite(tokens, peers.mask)
-        sides = [ours, peers.numbers(theirs)]
+        sides = [ours, peers.numbers(peers.run_finite(tokens, peers.mask))]
         if half:
             sides.append(peers.numbers(peers.in_float32.run_theirs(tokens, peers.mask)))
         weights = [one[:, :, rows] for one, _ in sides]
@@ -429,14 +404,12 @@ def compare(peers: Peers, texts: Iterable[Tokens]) -> Agreement:
                 embedded.add(*(one / sizes(first[1]) for one in first))
         for place, tally in enumerate(tallies):
             tally.add(*((one[place], every[place]) for one, every in zip(weights, vectors, strict=True)))
-        if lost_here is not None and not any(bool(one.isnan().any()) for one in (weights[0], *vectors[0])):
-            lost.append(lost_here)
         texts_seen += 1
         tokens_seen += len(tokens)
         queries += len(rows)
     if not texts_seen:
         raise ValueError("there is no text to compare on")
-    precision = peers.precision(lost)
+    precision = peers.precision
     before = 0 if model.part == "encoder" else model.depth - model.layers  # an encoder's layers
     return Agreement(
         against="torch" if reference is None else "transformers",
@@ -451,7 +424,6 @@ def compare(peers: Peers, texts: Iterable[Tokens]) -> Agreement:
             tally.agreement(layer, model.heads, 1 if reference is None else before + layer + 1, precision)
             for layer, tally in zip(layers, tallies, strict=True)
         ],
-        lost=merge_lost(lost),
     )
 
 

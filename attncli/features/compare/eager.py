@@ -11,7 +11,7 @@ changes are made by hooks on modules.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import signature
 from itertools import count
 from typing import Any, NamedTuple
@@ -21,10 +21,9 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.features.compare.beside import NothingToCompare, Peers, cut, real_tokens
-from attncli.models.taps import Outputs
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_network import takes
-from attncli.models.transformers_peer import Reference, positions_after_padding
+from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import NAME, set_attention
 from attncli.text.tokens import Fed, Read, Tokens
 
@@ -36,12 +35,11 @@ class EagerResult(NamedTuple):
     """The results of transformers' eager attention for a text.
 
     weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
-    joined: what the heads give to each layer's output projection, `[token, size]`; made: what the network returns.
+    made: what the network returns.
     """
 
     weights: Tensor
     outputs: list[Tensor]
-    joined: list[Tensor]
     made: Any
 
     @property
@@ -52,7 +50,7 @@ class EagerResult(NamedTuple):
         return last
 
 
-class Eager(Reference):
+class Eager:
     """A network of transformers with its own eager attention, run on exactly the tokens that our place runs on.
 
     model: the same network with our place in it, as the part that is compared. layers: all that have attention. names:
@@ -73,7 +71,6 @@ class Eager(Reference):
         names, places = {id(module): name for name, module in model.network.named_modules()}, model.places
         own = {one: layers for one, (part, layers) in places.layers.items() if part == model.part}
         self.names = [names[one] for one in own]
-        self.projections: dict[int, str] | None = None
 
     @cached_property
     def in_float32(self) -> "Eager":
@@ -86,13 +83,10 @@ class Eager(Reference):
 
         shown: by layer what may be attended to, bool `[1, 1 or head, query, key]`, in place of what the mask says.
         """
-        joined: list[Tensor] = []
-        projections = self.joining(tokens)
         allowed = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         allowed |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
         with ExitStack() as stack:
             stack.enter_context(self.eager())
-            stack.enter_context(self.inputs_changed(projections.values(), lambda _, inputs: joined.append(inputs[0])))
             if allowed:
                 stack.enter_context(self.masks_put(allowed))
             outputs = stack.enter_context(self.outputs_kept(self.names))
@@ -104,7 +98,7 @@ class Eager(Reference):
                 f"transformers gives weights of {len(weights)} layers of {self.model.place.name}, attncli counts "
                 f"{len(self.layers)}, and {len(outputs)} modules were called: they are not the same"
             )
-        return EagerResult(torch.cat(weights), outputs, joined, made)
+        return EagerResult(torch.cat(weights), outputs, made)
 
     def call(self, inputs: dict[str, Tensor]) -> Any:
         with self.model.running():
@@ -133,31 +127,6 @@ class Eager(Reference):
             if not self.copied and not self.by_hand:
                 set_attention(self.network, NAME)
 
-    def joining(self, tokens: Tokens) -> dict[int, str]:
-        """Return by layer the name of the module whose input is the joined heads; none where a layer has none such.
-
-        They are found when they are first asked for, by a pass through these tokens.
-        """
-        if self.projections is None:
-            found, heads = dict[int, str](), Outputs()
-
-            def look(name: str, module: nn.Module, inputs: Any) -> None:
-                if not heads.kept or getattr(module.weight, "ndim", 0) != 2:
-                    return
-                layer = next(reversed(heads.kept))
-                joined = heads.kept[layer][0].transpose(0, 1).flatten(1)
-                if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].view_as(joined), joined):
-                    found.setdefault(layer, name)
-
-            modules = [(name, one) for name, one in self.model.network.named_modules() if hasattr(one, "weight")]
-            handles = [one.register_forward_pre_hook(partial(look, name)) for name, one in modules]
-            with torch.inference_mode():
-                self.model.silencing([]).last_hidden([tokens], taps=[heads])
-            for handle in handles:
-                handle.remove()
-            self.projections = found if len(found) == len(self.layers) else {}
-        return self.projections
-
     # --- hooks --------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -181,18 +150,6 @@ class Eager(Reference):
 
         with self.hooked(names, lambda module: module.register_forward_hook(keep)):
             yield kept
-
-    @contextmanager
-    def inputs_changed(self, names: Iterable[str], change: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
-        """Put what `change` makes of the inputs of modules in their place; it is told the number of the call."""
-        calls = count()
-
-        def changed(module: nn.Module, inputs: tuple[Any, ...]) -> Any:
-            made = change(next(calls), inputs[0])
-            return None if made is None else (made, *inputs[1:])
-
-        with self.hooked(names, lambda module: module.register_forward_pre_hook(changed)):
-            yield
 
     @contextmanager
     def masks_put(self, shown: Mapping[int, Tensor] | None, seen: list[Tensor | None] | None = None) -> Iterator[None]:
@@ -258,7 +215,6 @@ class EagerPeers(Peers):
         self, eager: Eager, texts: Sequence[Tokens], mask: str | None = None, layers: Sequence[int] | None = None
     ) -> None:
         super().__init__(eager.model, eager, texts, mask, layers)
-        self.texts_of_norms = self.plain[:1]  # each takes a pass a layer
 
     def run_theirs(self, tokens: Tokens, mask: str) -> EagerResult:
         with torch.inference_mode():
@@ -274,39 +230,6 @@ class EagerPeers(Peers):
         with torch.inference_mode(), self.reference.outputs_kept(self.reference.names) as outputs:
             self.answering.last_hidden([tokens], mask)
         return [outputs[place] for place in self.places(self.layers)]
-
-    def norms(self, tokens: Tokens) -> Tensor:
-        self.check_projections()
-        lengths = torch.stack([self.lengths(tokens, one) for one in self.layers])
-        return self.weights(tokens).double() * lengths[:, :, None]
-
-    def check_projections(self) -> None:
-        """Raises NothingToCompare where the heads go to no projection as they are."""
-        if not self.reference.joining(self.plain[0]):
-            raise NothingToCompare("something else than an output projection is done to its heads first")
-
-    def lengths(self, text: Tokens, layer: int) -> Tensor:
-        """Return ‖v W_O‖ of the values in a layer, `[head, key]`: what their own projection makes of each alone.
-
-        A query that sees one key only has that key's value in its joined heads, times its weight.
-        """
-        place = self.places([layer])[0]
-        _, heads, queries, keys = self.theirs(text).weights.shape
-        projection = self.reference.network.get_submodule(self.reference.joining(text)[layer])
-        found = []
-        for start in range(0, keys, queries):
-            shown = torch.eye(keys, dtype=torch.bool, device=self.reference.device).roll(-start, dims=0)[:queries]
-            shown = shown if queries <= keys else torch.cat([shown, shown[:1].expand(queries - keys, -1)])
-            with torch.inference_mode():
-                theirs = self.reference.theirs(text, self.mask, shown={layer: shown[None, None]})
-                some = min(queries, keys - start)
-                weights = theirs.weights[place, :, range(some), range(start, start + some)]
-                values = theirs.joined[place][:some].unflatten(-1, (heads, -1)).transpose(0, 1) / weights[..., None]
-                alone = torch.zeros(heads, some, heads, values.shape[-1], dtype=values.dtype, device=values.device)
-                alone[range(heads), :, range(heads)] = values
-                made = projection(alone.flatten(2)) - projection(torch.zeros_like(alone.flatten(2)))
-            found.append(made.double().norm(dim=-1))
-        return torch.cat(found, dim=1)
 
     def logits(self, tokens: Tokens) -> Tensor:
         made = self.theirs(tokens).made

@@ -9,7 +9,6 @@ the other ways by the same functions (`tests/ways.py`).
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,8 +18,7 @@ from torch import Tensor
 from attncli.attention import MASKS
 from attncli.base.arrays import as_numpy
 from attncli.base.errors import RequestError, no_notices
-from attncli.base.progress import Progress
-from attncli.features.compare.agreement import Agreement, Comparison, is_half, merge_lost, vector_difference, worst
+from attncli.features.compare.agreement import Comparison, is_half, vector_difference, worst
 from attncli.features.compare.beside import NothingToCompare, OwnPeers, Peers
 from attncli.features.compare.eager import EagerPeers
 from attncli.models.block import Tap
@@ -40,22 +38,18 @@ P = TypeVar("P", bound=Peers)
 class CompareWay(NamedTuple, Generic[P]):
     """A way in which numbers are made: the options that it is about, and the differences that it finds.
 
-    exact: rounding explains none of them. times, single: as `Peers.allowed` takes them. Differences of weights are
-    absolute, those of vectors shares of the vector's size (`vector_difference`): one tolerance is for both.
+    exact: rounding explains none of them. single: as `Peers.allowed` takes it. Differences of weights are absolute,
+    those of vectors shares of the vector's size (`vector_difference`): one tolerance is for both.
     """
 
     of: str
     differences: Callable[[P], Iterable[float]]
     exact: bool = False
-    times: float = 1.0
     single: bool = False
 
 
-def go_every_way(
-    peers: P, ways: Mapping[str, CompareWay[P]], done: Callable[[], None] = lambda: None
-) -> list[Comparison]:
-    """Go all of the ways, in their order; `done` is called after each."""
-    found = []
+def go_every_way(peers: P, ways: Mapping[str, CompareWay[P]]) -> Iterator[Comparison]:
+    """Go all of the ways, in their order."""
     for name, way in ways.items():
         difference, note = None, ""
         with no_notices():  # the user has read them
@@ -65,18 +59,9 @@ def go_every_way(
                 note = str(error)
             except RequestError as error:
                 difference, note = math.nan, str(error)
-        allowed = 0.0 if way.exact else peers.allowed(way.times, way.single)
+        allowed = 0.0 if way.exact else peers.allowed(way.single)
         same = difference is None or difference <= allowed
-        found.append(Comparison(name, way.of, difference, allowed, same, note))
-        done()
-    return found
-
-
-def add_ways(found: Agreement, peers: P, ways: Mapping[str, CompareWay[P]], progress: Progress) -> Agreement:
-    """Return the agreement with what all of the ways find."""
-    with progress(len(ways), "ways") as advance:
-        every = tuple(go_every_way(peers, ways, advance))
-    return replace(found, ways=every, lost=merge_lost([*found.lost, *peers.lost]))
+        yield Comparison(name, way.of, difference, allowed, same, note)
 
 
 # --- in every network -----------------------------------------------------------------------------------
@@ -106,11 +91,11 @@ def under_mask(peers: Peers, mask: str) -> Iterator[float]:
         yield float((one.weights[..., rows, :].cpu() * hidden[:, None]).abs().sum())
 
 
-def norms(peers: Peers) -> Iterator[float]:
+def norms(peers: OwnPeers) -> Iterator[float]:
     """Compare `--measure norm`, ‖α v W_O‖, of all heads in one walk, and of two heads alone."""
-    expected = [peers.norms(text) for text in peers.texts_of_norms]
+    expected = [peers.norms(text) for text in peers.plain]
     for heads in ("all", peers.outer_heads):
-        made = peers.run_model(peers.texts_of_norms, heads=heads, measure="norm")
+        made = peers.run_model(peers.plain, heads=heads, measure="norm")
         for (text, one), wanted in zip(made, expected, strict=True):
             rows = peers.rows(text)
             wanted_rows = wanted[:, one.selected.heads][..., rows, :]
@@ -176,20 +161,18 @@ def tokens(peers: OwnPeers) -> Iterator[float]:
 
 
 class _InNumpy(Instant):
-    """The network in NumPy, whose results go to torch on a device, where they are compared."""
-
-    to = torch.device("cpu")
+    """The network in NumPy, with results as tensors."""
 
     def take(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
     ) -> Iterator[TextResult]:
         for one in super().take(texts, request, taps):
-            weights, query, key = (as_tensor(part, self.to) for part in (one.weights, *one.vectors))
-            terms = {name: as_tensor(term, self.to) for name, term in one.terms.items()}
+            weights, query, key = map(as_tensor, (one.weights, *one.vectors))
+            terms = {name: as_tensor(term) for name, term in one.terms.items()}
             yield one._replace(weights=weights, vectors=(query, key), terms=terms)
 
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
-        return [as_tensor(one, self.to) for one in super().hidden_states(tokens, mask, positions)]
+        return list(map(as_tensor, super().hidden_states(tokens, mask, positions)))
 
 
 def in_numpy(peers: OwnPeers) -> OwnPeers:
@@ -206,7 +189,6 @@ def in_numpy(peers: OwnPeers) -> OwnPeers:
         tensors = {name: as_numpy(file.read(known)) for name, (file, known) in checkpoint.files.items()}
         checkpoint = Checkpoint([StateDict(tensors)], checkpoint.where)
     network = _InNumpy(place, config, model.tokenizer, checkpoint, model.sha256, lambda: model)
-    network.to = model.device
     beside = copy(peers)
     beside.answering = network.silencing(model.silenced_heads)
     return beside
@@ -250,7 +232,6 @@ WAYS: dict[str, CompareWay[OwnPeers]] = {
 }
 WAYS_OF_EAGER: dict[str, CompareWay[EagerPeers]] = {
     **OF_MASKS,
-    "norms": CompareWay("--measure norm", norms),
     "logits": CompareWay("what its head says, --at", logits),
     "hidden states": CompareWay("probe", hidden_states),
 }

@@ -1,4 +1,4 @@
-"""Precision: rounding is taken for rounding, a mistake of 2 % for a mistake, and NaN for the fault of who has it."""
+"""Precision: rounding is taken for rounding, and a mistake of 2 % for a mistake."""
 
 import json
 
@@ -7,12 +7,9 @@ import torch
 from checkpoints import compare, load_both
 from slow import slow_except
 
-from attncli.features.compare.beside import OwnPeers
-from attncli.features.compare.ways import WAYS, go_every_way
 from attncli.models import walk
 from attncli.models.block import meet
 from attncli.models.transformers_peer import load_reference
-from attncli.record import Input
 
 SENTENCE = "The trophy does not fit in the suitcase because it is too big."
 TEXTS = ["it", "the cat sat on a mat", SENTENCE, f"{SENTENCE} {SENTENCE}"]
@@ -40,15 +37,11 @@ def test_texts_of_all_lengths_are_the_same(tiny, family, dtype):
     assert found.same and found.unseen.startswith(f"{dtype} hides small mistakes: ")
 
 
-@pytest.mark.parametrize("against", ["transformers", "torch"])
-def test_the_errors_are_those_of_an_exact_network(tiny, against):
+def test_the_errors_are_those_of_an_exact_network(tiny):
     """By hand: the float32 network gets the weights that the half precision network has."""
     model, reference = load_both(tiny(max_position_embeddings=90), "bfloat16")
     tokens = model.tokenizer.encode(SENTENCE)
-    found = compare(model, [tokens], reference=reference if against == "transformers" else None)
-    if against == "torch":
-        assert found.same and all(layer.rounding.weights < 1 for layer in found.layers)
-        return
+    found = compare(model, [tokens], reference=reference)
     exact = load_reference(model.place.path, model.device, torch.float32)
     for ours, theirs in zip(exact.network.parameters(), reference.network.parameters(), strict=True):
         ours.data = theirs.data.float()
@@ -79,9 +72,7 @@ def test_a_scale_that_is_2_percent_too_large_is_found_in_bfloat16(tiny, family, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dtype", "factor"), [("bfloat16", 1.02), ("bfloat16", 0.98), ("bfloat16", 1.1), ("float16", 1.003)]
-)
+@pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 0.98), ("float16", 1.003)])
 @pytest.mark.parametrize("against", ["transformers", "torch"])
 def test_on_real_weights_a_small_scale_is_found(dtype, factor, against, monkeypatch):
     model, reference = load_both("minilm", dtype)
@@ -129,33 +120,3 @@ def test_what_is_no_number_is_past_every_ratio(tiny, monkeypatch):
     found = compare(model, [model.tokenizer.encode(SENTENCE)], reference=reference)
     assert "layer 1 hidden states are not numbers" in found.faults()
     assert json.loads(json.dumps(found.document(), allow_nan=False))["layers"][1]["rounding"]["hidden"] is None
-
-
-# --- NaN of transformers, which is its own fault ---------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_where_float64_gives_nan_transformers_is_at_fault_and_float32_is_taken(tiny):
-    """ModernBERT hides with float64's lowest number, and takes softmax in float32.
-
-    A row of nothing but [PAD] in a window is NaN then, which reaches real rows as 0 x NaN.
-    """
-    directory = tiny("modernbert", max_position_embeddings=64)
-    model, reference = load_both(directory)
-    tokens = model.tokenizer.encode("the cat sat", None, 40)
-    real = [place for place, padding in enumerate(tokens.padding) if not padding]
-    states = reference.run(tokens, "padding")[1]
-    assert states[-1][real].isnan().any(dim=-1).all()
-    peers = OwnPeers(model, reference, [Input("the cat sat")], [tokens], 40)
-    (weights, states), lost = peers.run_finite(tokens, "padding")
-    assert lost.rows == len(real) and lost.in_float32 and lost.mask == "padding"
-    first = next(layer for layer, one in enumerate(reference.run(tokens, "padding")[0]) if one[:, real].isnan().any())
-    assert lost.layer in (first - 1, first)  # the vectors after a layer, or the weights of the next
-    single = load_reference(directory, model.device, torch.float32).run(tokens, "padding")
-    assert all(torch.equal(one, other) for one, other in zip(weights, single[0], strict=True))
-    found = compare(model, [tokens], reference=reference)
-    assert found.same and "transformers is at fault: from layer" in found.verdict
-    ways = go_every_way(peers, WAYS)
-    assert all(way.same for way in ways), ways
-    assert [way.way for way in ways if way.difference is None] == ["logits"]
-    assert peers.run_finite(model.tokenizer.encode("the cat sat"), "padding")[1] is None

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from checkpoints import DECODERS, FAMILIES, language_head, load_both, make_checkpoint
+from checkpoints import DECODERS, FAMILIES, language_head, make_checkpoint
 from foreign_checkpoints import make_foreign
 from mistakes import put_in_place, read_mistakes
 from slow import slow_except
-from ways import EAGER, OWN, eager_peers, own_peers, their_gradients
+from ways import EAGER, OWN, eager_peers, own_peers
 
 from attncli import RequestError
 from attncli.attention import MASKS, Window, attend, multihead
@@ -31,7 +31,7 @@ MISTAKES = {one.name: one for one in read_mistakes("compare")}
 def go(peers, *names):
     """Go these ways, or all."""
     every = EAGER if isinstance(peers, EagerPeers) else OWN
-    return go_every_way(peers, {name: every[name] for name in names or every})
+    return list(go_every_way(peers, {name: every[name] for name in names or every}))
 
 
 def differing(peers, *names):
@@ -118,7 +118,7 @@ def test_families_that_transformers_runs_under_every_mask(foreign, family, mask)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_every_dtype(foreign, dtype):
-    exact = ("tokens", "records", "sums", "sums of norms")  # or less than their addition rounds
+    exact = ("tokens", "records", "sums")  # or less than their addition rounds
     halved = dtype in ("bfloat16", "float16")
     names = [name for name in OWN if name != "gradients" or not halved]
     found = go(own_peers("minilm", dtype), *names)
@@ -140,10 +140,9 @@ def test_some_layers_only(foreign):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["eurobert", "nomic_bert", "mpnet"])
-def test_large_numbers_have_large_rounding(tiny, family):
+def test_large_numbers_have_large_rounding(tiny):
     """Values and what they are projected by are large, so norms are too, and differ by more."""
-    peers = own_peers(tiny(family, max_position_embeddings=64), "float32")
+    peers = own_peers(tiny("eurobert", max_position_embeddings=64), "float32")
     for layer in range(peers.model.config.layers):
         for name in peers.model.config.source(f"layers.{layer}.attention.value").names:
             with torch.no_grad():
@@ -161,57 +160,31 @@ def test_long_texts_and_many_go_as_far_as_they_must(tiny):
 
 # --- mistakes -------------------------------------------------------------------------------------------
 
-IN_NUMPY = [
-    (name, one.options.get("-m", "minilm"), {"instant"})
-    for name, one in MISTAKES.items()
-    if name.startswith("in NumPy: ") and one.options.get("-m", "bert") in FAMILIES
-]
 FOUND_BY = [
-    ("q and k swapped where the walk ends", "bert", {"one layer", "some heads", "together", "sums"}),
-    ("q and k swapped in stats", "bert", {"sums", "sums of norms"}),
+    ("q and k swapped where the walk ends", "bert", {"some layers and heads", "together", "sums"}),
+    ("q and k swapped in stats", "bert", {"sums"}),
     ("keys as values in the fused kernel, masked", "bert", {"mask causal"}),
     ("mask never used in the fused kernel", "bert", {"mask causal"}),
-    ("transposed W in norms: W_O", "bert", {"norms", "sums of norms"}),
+    ("transposed W in norms: W_O", "bert", {"norms", "sums"}),
     ("tokenizer drops the last token", "bert", {"tokens"}),
-    ("segments forgotten", "bert", {"pair", "one layer"}),
-    ("both parts of GPT-NeoX one after the other", "gpt_neox", {"one layer", "without", "gradients"}),
-    ("queries and keys are normalised after the rotation", "qwen3", {"one layer", "vectors"}),
-    ("key heads of a decoder in turns where the walk ends", "llama", {"one layer", "some heads"}),
+    ("segments forgotten", "bert", {"pair", "some layers and heads"}),
+    ("both parts of GPT-NeoX one after the other", "gpt_neox", {"some layers and heads", "without", "gradients"}),
+    ("queries and keys are normalised after the rotation", "qwen3", {"some layers and heads", "vectors"}),
+    ("key heads of a decoder in turns where the walk ends", "llama", {"some layers and heads"}),
     ("scores of Gemma 2 are not bounded in the formula", "gemma2", {"formula"}),
     ("scores of Gemma 2 are not bounded in gradients", "gemma2", {"gradients"}),
     ("logits of Gemma 2 are not bounded for compare", "gemma2 that predicts", {"logits"}),
     ("in NumPy: logits of Gemma 2 are not bounded for compare", "gemma2 that predicts", {"instant"}),
 ]
-# Found in these ways and in no other.
-BY_NOTHING_ELSE = [
-    ("rows beyond the cache come the last one first", {"[PAD]"}),
-    ("heads given out of order are kept in order", {"some heads of all", "norms", "instant"}),
-    ("--without silences the head before", {"without"}),
-    ("mask never used in gradients", {"gradients"}),
-    ("texts beyond the cache get the first texts' mask", {"[PAD]"}),
-    ("maps of half-precision vectors are made in half precision", {"half precision"}),
-]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "family", "ways"), [*FOUND_BY, *(pytest.param(*one, marks=pytest.mark.slow) for one in IN_NUMPY)]
-)
+@pytest.mark.parametrize(("mistake", "family", "ways"), FOUND_BY)
 def test_a_mistake_is_found(tiny, mistake, family, ways, monkeypatch):
     put_in_place(monkeypatch, MISTAKES[mistake])
-    if family == "minilm":
-        peers = own_peers("minilm", "float32", pad_to=40)
-    else:
-        name, _, predicts = family.partition(" that ")
-        head = "ForCausalLM" if predicts else "Model"
-        peers = own_peers(tiny(name, head=head, max_position_embeddings=64), "float32" if predicts else "float64")
+    name, _, predicts = family.partition(" that ")
+    head, dtype = ("ForCausalLM", "float32") if predicts else ("Model", "float64")
+    peers = own_peers(tiny(name, head=head, max_position_embeddings=64), dtype)
     assert differing(peers, *ways) == ways
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mistake", "ways"), BY_NOTHING_ELSE)
-def test_a_mistake_that_nothing_else_finds_is_found(tiny, mistake, ways, monkeypatch):
-    put_in_place(monkeypatch, MISTAKES[mistake])
-    assert differing(own_peers(tiny(max_position_embeddings=64))) == ways
 
 
 @pytest.fixture(scope="module")
@@ -231,9 +204,6 @@ def huge(tiny, tmp_path_factory):
     [
         (None, set()),
         ("on smollm2: relevance counts what is negative", {"gradients"}),
-        ("on smollm2: gradients by gates of the next head", {"gradients"}),
-        ("on smollm2: gradient x input is of the token before", {"gradients"}),
-        ("on smollm2: gradients through the future", {"gradients"}),
         ("on smollm2: silenced heads keep a tenth", {"without"}),
         ("in NumPy: another epsilon on smollm2", {"instant"}),
     ],
@@ -269,9 +239,9 @@ def test_the_settings_of_a_gguf_file_are_those_that_transformers_reads(tmp_path,
 def test_a_window_of_the_published_width_is_outgrown(tiny, more, monkeypatch):
     """ModernBERT's layers see 64 tokens to each side; the texts that are compared are shorter."""
     peers = own_peers(tiny("modernbert", local_attention=128, max_position_embeddings=300))
-    assert differing(peers, "one layer", "some heads", "mask none") == set()
+    assert differing(peers, "some layers and heads", "mask none") == set()
     monkeypatch.setattr(own, "Window", lambda reach: Window(reach + more))
-    assert differing(peers, "one layer", "some heads", "mask none") == {"one layer"}
+    assert differing(peers, "some layers and heads", "mask none") == {"some layers and heads"}
 
 
 def test_a_mask_that_forgets_pad_is_found_although_only_rows_of_pad_show_it(tiny, monkeypatch):
@@ -284,7 +254,7 @@ def test_a_mistake_in_the_formula_is_found(tiny, monkeypatch):
     wrong = lambda q, k, v, mask, score, normalise: right(q, k, v, mask, lambda a, b: a @ b.mT, normalise)  # noqa: E731
     monkeypatch.setattr(multihead, "attend", wrong)
     peers = own_peers(tiny(max_position_embeddings=64))
-    assert differing(peers, "one layer", "formula", "mask causal") == {"formula"}
+    assert differing(peers, "some layers and heads", "formula", "mask causal") == {"formula"}
 
 
 @pytest.mark.parametrize("terms", ["bert", "mpnet"])
@@ -296,27 +266,13 @@ def test_gates_whose_gradients_forget_the_mask_are_found(tiny, terms, monkeypatc
     assert differing(peers, "gradients") == {"gradients"}
 
 
-# Found at once, by tests that are quick; the others are slow.
-AT_ONCE = ("key heads in another order", "mask off by one", "Conv1D not transposed")
-
-
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        pytest.param(one, marks=[] if one.name.endswith(AT_ONCE) else pytest.mark.slow, id=one.name)
-        for one in read_mistakes("tests", "compare")
-        if one.name.startswith("in transformers: ")
-    ],
-)
+@pytest.mark.parametrize("mistake", ["key heads in another order", "mask off by one", "Conv1D not transposed"])
 def test_a_mistake_in_our_place_inside_a_network_of_transformers_is_found(foreign, monkeypatch, mistake):
-    put_in_place(monkeypatch, mistake)
-    options = mistake.options
-    try:
-        peers = eager_peers(foreign(options["-m"]), options.get("--which"), options.get("--mask"))
-        found = not compare(peers, peers.texts).same or differing(peers)
-    except Exception as error:  # noqa: BLE001  (which ends the command with another code than 0)
-        found = repr(error)
-    assert found
+    """All of them: `plant_mistakes.py --compare`."""
+    planted = MISTAKES[f"in transformers: {mistake}"]
+    put_in_place(monkeypatch, planted)
+    peers = eager_peers(foreign(planted.options["-m"]))
+    assert differing(peers)
 
 
 def test_a_network_of_transformers_has_a_silenced_head_in_no_way(foreign):
@@ -330,7 +286,7 @@ def test_what_computes_attention_by_hand_is_compared_where_no_mask_has_to_be_put
     peers = eager_peers(foreign("gpt_neo"))
     assert compare(peers, peers.texts).same
     assert differing(peers, *WAYS_OF_EAGER) == set()
-    assert not_compared(go(peers, *WAYS_OF_EAGER)) == {"mask padding", "mask causal", "mask none", "norms"}
+    assert not_compared(go(peers, *WAYS_OF_EAGER)) == {"mask padding", "mask causal", "mask none"}
 
 
 # --- what can't be compared -----------------------------------------------------------------------------
@@ -343,24 +299,7 @@ def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny):
     def refused(peers):
         raise RequestError("too large")
 
-    done = []
     found = {"one": CompareWay("this", nothing), "two": CompareWay("that", refused)}
-    one, two = go_every_way(own_peers(tiny(max_position_embeddings=64)), found, lambda: done.append(None))
-    assert len(done) == 2
+    one, two = go_every_way(own_peers(tiny(max_position_embeddings=64)), found)
     assert (one.difference, one.same, one.note) == (None, True, "there is none")
     assert math.isnan(two.difference) and not two.same and two.note == "too large"
-
-
-def test_a_gradient_is_the_slope_of_the_number(tiny):
-    """Take a weighted sum of the last vectors, along the input vectors of the first layer."""
-    directory = tiny("bert")
-    model, reference = load_both(directory)
-    tokens = model.tokenizer.encode("the cat sat on a mat")
-    number = lambda last: (last * torch.arange(32)).sum()  # noqa: E731
-    inputs, _ = their_gradients(reference, tokens, "padding", number)
-    moved, step = [], 1e-6
-    for away in (-step, step):
-        hook = reference.network.embeddings.register_forward_hook(lambda *made, away=away: made[-1] * (1 + away))
-        moved.append(number(reference.run(tokens, "padding")[1][-1]))
-        hook.remove()
-    assert float(inputs.sum()) == pytest.approx(float(moved[1] - moved[0]) / 2 / step, rel=1e-5)
