@@ -107,16 +107,13 @@ def share(page):
     return 1 if said[0] == "all" else float(said[0].removesuffix(" %")) / 100, said[1]
 
 
-def carried(page):
-    return sum(line["weight"] for line in page.marks("line"))
-
-
 @pytest.mark.parametrize("filters", ["", "&special=no", "&threshold=0.1", "&words=yes&special=no&threshold=0.05"])
 def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_rest_out(opened, record, filters):
     page = opened(record, f"#heads=1,4&token=3{filters}")
     said, whose = share(page)
     assert whose == "the row's weight"
-    assert said == pytest.approx(carried(page) / 2, abs=6e-4)  # of each head a row, which sums to 1
+    lines = sum(line["weight"] for line in page.marks("line"))
+    assert said == pytest.approx(lines / 2, abs=6e-4)  # of each head a row, which sums to 1
     row = record.weights[0, [1, 4], 3]
     kept = row[:, 1:-1] if "special" in filters else row
     least = max(0.1 if "=0.1" in filters else 0, 1 / 255)
