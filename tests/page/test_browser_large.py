@@ -174,5 +174,6 @@ def test_a_head_that_may_look_at_nothing_is_drawn_as_nothing(opened):
     record = record_of(np.zeros((1, 1, 4, 4)), mask=np.zeros((4, 4), dtype=bool))
     page = opened(record, "#token=1")
     assert page.marks("line") == [] and "strongest key none" in page.text("said")
+    assert "carry" not in page.text("said") and not any("carry" in text for text in page.texts())
     page.press("3")
     assert page.marks("rect") and all("hidden" in mark for mark in page.marks("rect"))
