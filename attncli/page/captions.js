@@ -86,7 +86,7 @@ export function pooling(layer, head) {
 }
 
 /** Numbers as a list with runs: "0-3, 5". */
-export function numberList(numbers) {
+function numberList(numbers) {
   const runs = [];
   for (const number of numbers) {
     const last = runs.at(-1);

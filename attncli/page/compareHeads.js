@@ -17,7 +17,11 @@ export function makeHeads() {
   names.append(document.createElement("td"), ...page.heads.map((head) => makeHeading(head)));
   const rows = page.layers.map((layer) => {
     const row = document.createElement("tr");
-    row.append(makeHeading(layer, "row"), ...page.heads.map((head) => (headsOf(layer).includes(head) ? cell(layer, head) : document.createElement("td"))));
+    row.append(makeHeading(layer, "row"));
+    for (const head of page.heads) {
+      const place = row.insertCell();
+      if (headsOf(layer).includes(head)) place.append(headButton(layer, head));
+    }
     return row;
   });
   grid.tHead.append(names);
@@ -26,14 +30,12 @@ export function makeHeads() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showHeads);
 }
 
-function cell(layer, head) {
+function headButton(layer, head) {
   const moved = movedOf(layer, head);
   const made = makeButton(brief(moved), () => change({ layer, head }), { layer, head, moved });
   made.title = `Head ${layer}.${head}: ${moved.toFixed(3)} of the weight moved`;
   made.setAttribute("aria-label", made.title);
-  const around = document.createElement("td");
-  around.append(made);
-  return around;
+  return made;
 }
 
 /** Show which head is chosen, in the theme's colours. */

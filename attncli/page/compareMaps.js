@@ -140,7 +140,13 @@ export function draw(painter, area, pointed, colours, dark) {
     if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
     if (painter.vector && values.length <= MOST_SHAPES) drawShapes(painter, values, { queries, keys, x, y, cell }, (what) => colourOf(panel, what), signed ? "change" : "weight", { map: panel.name });
     else painter.image(image, x, y, whole.wide, whole.high);
-    if (cell >= NUMBERED || (signed && cell >= SIGNED)) eachSeen((place, cellX, cellY) => drawInside(panel, values[place], cellX, cellY), { x, y });
+    if (cell >= NUMBERED || (signed && cell >= SIGNED)) {
+      const range = (start, length, count) => [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + length) / cell))];
+      const [[first, last], [begin, end]] = [range(area.y, seen.high, queries.length), range(area.x, seen.wide, keys.length)];
+      for (let query = first; query < last; query++) {
+        for (let key = begin; key < end; key++) drawInside(panel, values[query * keys.length + key], x + key * cell, y + query * cell);
+      }
+    }
     const frame = { stroke: colours.accent, lineWidth: cell < 6 ? 1 : 2 };
     const thick = Math.max(cell, 2);
     if (row >= 0) painter.rect(x, y + row * cell, whole.wide, thick, frame);
@@ -151,15 +157,6 @@ export function draw(painter, area, pointed, colours, dark) {
 
   function colourOf({ signed, most }, what) {
     return (signed ? signedColour : shareColour)(what / most, dark);
-  }
-
-  /** Call `shown(place, x, y)` for each cell that is in the window. */
-  function eachSeen(shown, { x, y }) {
-    const range = (start, length, count) => [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + length) / cell))];
-    const [[first, last], [begin, end]] = [range(area.y, seen.high, queries.length), range(area.x, seen.wide, keys.length)];
-    for (let query = first; query < last; query++) {
-      for (let key = begin; key < end; key++) shown(query * keys.length + key, x + key * cell, y + query * cell);
-    }
   }
 
   /** A cell's number, or where there is no room for it of one around 0 its sign. */

@@ -2,7 +2,7 @@
 
 import { isolated } from "./captions.js";
 import { page } from "./data.js";
-import { makeHeading, makeNameButton } from "./elements.js";
+import { makeHeading, makeNameButton, tell } from "./elements.js";
 import { cellName, listed, maps, nameOf, numbersAt, OF_RECORDS, sentence, written } from "./panels.js";
 import { change, state } from "./state.js";
 import { nextAt } from "./stepping.js";
@@ -17,7 +17,7 @@ const [said, values, findings] = ["said", "values", "largest"].map((name) => doc
 export function readOut() {
   document.getElementById("about").textContent = page.about.join("\n");
   const numbers = numbersAt(state.token, state.partner);
-  tell(numbers ? `${sentence()} ${cellName(state.token, state.partner)}: ${listed(numbers, ", ")}.` : sentence());
+  tell(said, numbers ? `${sentence()} ${cellName(state.token, state.partner)}: ${listed(numbers, ", ")}.` : sentence());
   const isHeld = state.token !== null || state.partner !== null;
   const cells = isHeld || OF_RECORDS ? largest(state) : [];
   values.hidden = cells.length === 0;
@@ -47,20 +47,12 @@ function isHere({ query, key }) {
 
 /** Make the headings of the tables: a column a panel. */
 export function makeReadOut() {
-  makeHeadings(values, "");
-  makeHeadings(findings, "largest");
-}
-
-function makeHeadings(table, first) {
-  const names = [first, ...(MANY ? ["in", "number"] : page.panels.map((panel) => panel.name))];
-  const line = document.createElement("tr");
-  line.append(...names.map((name) => makeHeading(name)));
-  table.tHead.append(line);
-}
-
-/** Text that has not changed is not said again. */
-function tell(text) {
-  if (said.textContent !== text) said.textContent = text;
+  const names = MANY ? ["in", "number"] : page.panels.map((panel) => panel.name);
+  for (const [table, first] of [[values, ""], [findings, "largest"]]) {
+    const line = document.createElement("tr");
+    line.append(...[first, ...names].map((name) => makeHeading(name)));
+    table.tHead.append(line);
+  }
 }
 
 /** Where the signed map, or else any map, is largest in size, that first: of this query, or else of this key, or of all. */

@@ -17,7 +17,11 @@ export function makeModel() {
   const mean = page.whole || page.chosen ? [] : [[MEAN, "mean"]];
   fill("layer", [...page.layers.map((layer) => [layer, layer]), ...mean]);
   fill("head", [...page.heads.map((head) => [head, head]), ...mean]);
-  element("heads").replaceChildren(...page.heads.map(headButton));
+  element("heads").replaceChildren(...page.heads.map((head) => {
+    const made = makeButton(head, () => toggle(head), { head });
+    made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
+    return made;
+  }));
 }
 
 /** Make what depends on the page, and begin to listen. */
@@ -55,12 +59,6 @@ function choice(row, name, valueOf) {
 export function allMasks() {
   const names = new Set(page.texts.flatMap((text) => text.masks.map((mask) => mask.name)));
   return [...MASKS.filter((name) => names.has(name)), ...[...names].filter((name) => !MASKS.includes(name))];
-}
-
-function headButton(head) {
-  const made = makeButton(head, () => toggle(head), { head });
-  made.addEventListener("dblclick", () => change({ head, heads: isAlone(head) ? page.heads : [head] }));
-  return made;
 }
 
 function isAlone(head) {

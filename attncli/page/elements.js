@@ -10,6 +10,11 @@ export function makeButton(content, act, data = {}) {
   return made;
 }
 
+/** Write a text into an element; one that has not changed is not said again. */
+export function tell(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** The heading of a column of a table, or of a row. */
 export function makeHeading(text, scope = "col") {
   const made = document.createElement("th");

@@ -40,12 +40,8 @@ export function draw(painter, area, pointed, colours) {
     painter.text(`${layer}.${head}`, x + WIDTH / 2, y + HEIGHT / 2, { fill: colours.ink, size: SIZE, align: "center" });
   }
   const below = (there.at(-1)?.y ?? TOP - LINE - HEIGHT) + HEIGHT + LINE;
-  lines(advice(), area.width - 2 * GAP).forEach((line, number) => say(line, below + number * LINE * 0.75, colours.faint));
-}
-
-/** How a page is made that has q and k of this head: whoever made this page knows. */
-function advice() {
-  return page.advice.replaceAll("{head}", `${state.layer}.${state.head}`);
+  const advice = page.advice.replaceAll("{head}", `${state.layer}.${state.head}`); // whoever made this page knows
+  lines(advice, area.width - 2 * GAP).forEach((line, number) => say(line, below + number * LINE * 0.75, colours.faint));
 }
 
 /** A text in lines that are no wider than this, broken between words. */

@@ -27,23 +27,25 @@ export function linesOf({ queries, keys }, [first, last], chosen) {
   const heads = drawnHeads();
   const maps = heads.map((head) => shownWeights(queries, keys, state.layer, head));
   if (maps.includes(null)) return null;
-  const cells = chosen ? ofToken(queries, keys, chosen) : inSight(queries, keys, first, last);
-  const largest = largestOf(maps, cells);
   const width = keys.length;
-  const found = strongEnough(maps, cells, Math.max(state.threshold, weightOf(FAINTEST, largest)))
-    .map(({ map, cell, weight }) => ({ query: Math.floor(cell / width), key: cell % width, head: heads[map], weight, opacity: opacityOf(weight, largest) }));
+  const cells = chosen === null ? inSight(queries, keys, first, last)
+    : chosen.side === "query" ? keys.map((_, key) => chosen.place * width + key) : queries.map((_, query) => query * width + chosen.place);
+  let largest = 0;
+  for (const map of maps) for (const cell of cells) if (map[cell] > largest) largest = map[cell];
+  const least = Math.max(state.threshold, weightOf(FAINTEST, largest));
+  const found = [];
+  maps.forEach((map, number) => {
+    for (const cell of cells) {
+      const weight = map[cell];
+      if (weight > 0 && weight >= least) found.push({ query: Math.floor(cell / width), key: cell % width, head: heads[number], weight, opacity: opacityOf(weight, largest) });
+    }
+  });
   const lines = found.length <= MOST ? found : strongest(found, MOST);
 
   const [from, to] = chosen?.side === "query" ? [chosen.place, chosen.place + 1] : chosen ? [0, queries.length] : [first, last];
   const drawn = sum(lines.filter(({ query }) => query >= from && query < to).map(({ weight }) => weight));
   const all = chosen?.side === "key" ? sum(maps.flatMap((map) => cells.map((cell) => map[cell]))) : ofRows(heads, queries.slice(from, to));
   return { lines: lines.sort((a, b) => a.weight - b.weight), count: found.length, largest, share: drawn / all > ALL ? 1 : drawn / all };
-}
-
-/** The cells of a token's row or column. */
-function ofToken(queries, keys, { place, side }) {
-  if (side === "query") return keys.map((_, key) => place * keys.length + key);
-  return queries.map((_, query) => query * keys.length + place);
 }
 
 /** The cells of which the query or the key is in sight. */
@@ -54,20 +56,6 @@ function inSight(queries, keys, first, last) {
     for (let key = from; key < to; key++) cells.push(query * keys.length + key);
   });
   return cells;
-}
-
-function largestOf(maps, cells) {
-  let most = 0;
-  for (const map of maps) for (const cell of cells) if (map[cell] > most) most = map[cell];
-  return most;
-}
-
-function strongEnough(maps, cells, least) {
-  const found = [];
-  maps.forEach((weights, map) => {
-    for (const cell of cells) if (weights[cell] > 0 && weights[cell] >= least) found.push({ map, cell, weight: weights[cell] });
-  });
-  return found;
 }
 
 /** The so many lines with the largest weights; of those that are alike at the limit some from everywhere. */

@@ -82,15 +82,11 @@ async function read(reader, tellShare) {
     }
     const { done, value } = await reader.read();
     if (done) throw new Error("cut short");
-    bytes = bytes.length ? joined(bytes, value) : value;
+    const both = new Uint8Array(bytes.length + value.length);
+    both.set(bytes);
+    both.set(value, bytes.length);
+    bytes = both;
   }
-}
-
-function joined(one, other) {
-  const both = new Uint8Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
 }
 
 /** The chunks, `[[name, bytes]]`, of which some are there already. */

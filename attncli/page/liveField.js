@@ -40,14 +40,26 @@ export function makeField() {
     look();
   });
   makeWriting(look, write);
-  earlier.addEventListener("change", goBack);
+  earlier.addEventListener("change", () => {
+    const chosen = before[Number(earlier.value)];
+    earlier.value = "";
+    if (chosen === undefined) return;
+    [typed.value, paired.value] = [chosen.text, chosen.pair ?? ""];
+    onlyTyped();
+    look();
+  });
   element("asking").addEventListener("submit", (event) => event.preventDefault());
   element("stop").addEventListener("click", () => {
     stop();
     tell("Stopped. The drawing still shows the previous text.");
   });
   element("save-page").addEventListener("click", () => savePage(wish(), tell));
-  document.addEventListener("keydown", toField);
+  document.addEventListener("keydown", (event) => {
+    const isFree = !["TEXTAREA", "INPUT", "SELECT"].includes(event.target.tagName) && !element("keys").open;
+    if (event.key !== "/" || !isFree || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    typed.focus();
+  });
 }
 
 /** Letters are the field's own, and no keys of the page. */
@@ -59,14 +71,6 @@ function keyInField(event) {
   } else if (event.key === "Escape") {
     element("chart").focus();
   }
-}
-
-/** A slash goes to the field. */
-function toField(event) {
-  const isFree = !["TEXTAREA", "INPUT", "SELECT"].includes(event.target.tagName) && !element("keys").open;
-  if (event.key !== "/" || !isFree || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  typed.focus();
 }
 
 /** What is in the fields, with what the model wrote after it and the silenced heads. */
@@ -165,13 +169,4 @@ function remember() {
 function fillEarlier() {
   const label = ({ text: one, pair }) => [one, pair].filter(Boolean).join(" | ").replace(/\s+/g, " ").slice(0, LABEL) || "(nothing)";
   earlier.replaceChildren(new Option("…", ""), ...before.map((one, number) => new Option(label(one), number)));
-}
-
-function goBack() {
-  const chosen = before[Number(earlier.value)];
-  earlier.value = "";
-  if (chosen === undefined) return;
-  [typed.value, paired.value] = [chosen.text, chosen.pair ?? ""];
-  onlyTyped();
-  look();
 }

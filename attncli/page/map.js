@@ -30,10 +30,6 @@ export function layout(width, height) {
   return { ...both, label, top, cell: Math.min(Math.max(fit, 0), LARGEST_CELL) };
 }
 
-function labelsOf(units) {
-  return units.map(({ label }) => label);
-}
-
 /** What lies at a place of a map: `{query, key}`, or one of them beside the cells; `seen` is how far it has moved. */
 export function at(x, y, { queries, keys, label, top, cell }, seen) {
   const [row, column] = [Math.floor((y - top) / cell), Math.floor((x - label) / cell)];
@@ -74,22 +70,19 @@ export function drawMap(painter, box, origin, laid, { said, pointed, of = state 
 
   const side = { cell, before: cell / 2, room: label };
   const upright = { ...side, upright: true, first, start: left, length: box.width - label, edge: upper };
-  drawLabels(painter, labelsOf(queries), queries, row, { ...side, first: highest, start: upper, length: box.height - top, edge: left }, colours);
-  drawLabels(painter, labelsOf(keys), keys, column, upright, colours);
+  drawLabels(painter, queries.map(({ label }) => label), queries, row, { ...side, first: highest, start: upper, length: box.height - top, edge: left }, colours);
+  drawLabels(painter, keys.map(({ label }) => label), keys, column, upright, colours);
   const right = Math.max(first + wide, box.x + textWidth(said, SIZE) + ROOM_FOR_BAR); // beside what is drawn, if the box is wider
   const end = drawBar(painter, Math.min(right, box.x + box.width - GAP), box.y + 3, { largest, hidden }, colours, dark);
   painter.text(cut(said, SIZE, end - box.x - 2 * GAP), box.x + GAP, box.y + 13, { fill: colours.faint, size: SIZE });
-  if (whole && of === state) pointToPartner();
-  return true;
-
-  /** The strongest partner of the token that is held, where it is out of sight. */
-  function pointToPartner() {
-    const [best] = state.token === null ? [] : strongest(partnersOf(state, [of.head]) ?? [], 1);
+  const [best] = whole && of === state && state.token !== null ? strongest(partnersOf(state, [of.head]) ?? [], 1) : [];
+  if (best) {
     const middle = (start, place) => start + (place + 0.5) * cell;
-    const [x, y] = state.side === "query" ? [best?.place, row] : [column, best?.place];
+    const [x, y] = state.side === "query" ? [best.place, row] : [column, best.place];
     const seen = { left, right: box.x + box.width, top: upper, bottom: box.y + box.height };
-    if (best) pointAway(painter, seen, middle(first, x), middle(highest, y), best, colours);
+    pointAway(painter, seen, middle(first, x), middle(highest, y), best, colours);
   }
+  return true;
 
   /** Lines where a second text begins. */
   function drawBorders() {

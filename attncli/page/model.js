@@ -85,7 +85,7 @@ export function draw(painter, area, pointed, colours, dark) {
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
       if (isFinding(layer, head)) painter.rect(x - 2, y - 2, side + 4, side + 4, { stroke: colours.plus, lineWidth: 2, data: { finding: `${layer}.${head}` } });
-      painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: describe(layer, head) });
+      painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: { layer, head, kind: kindOf(state.text, state.mask, layer, head).label } });
       if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });
@@ -131,10 +131,6 @@ export function draw(painter, area, pointed, colours, dark) {
     const words = [layerName(of.layer), headName(of.head), kind(of.layer, of.head), pooling(of.layer, of.head)].filter(Boolean).join(" · ");
     return map.drawMap(painter, box, box, map.layout(box.width, box.height), { said: words, pointed, of }, colours, dark);
   }
-}
-
-function describe(layer, head) {
-  return { layer, head, kind: kindOf(state.text, state.mask, layer, head).label };
 }
 
 /** A map's weights with at most so many rows and columns, the largest of all, and whether any is hidden; null if it is not decoded yet. */

@@ -115,21 +115,17 @@ export function draw(painter, area, pointed, colours) {
   const beside = queryRow(queries, area, place.row);
 
   painter.clip(area.x, area.y + HEADER, area.width, area.height - HEADER);
-  drawConnectors();
+  // From q to every key, as strong as its weight.
+  const [from, to] = [place.q + place.strip, place.key - GAP / 4];
+  keys.forEach((key, row) => {
+    if (!(found.weight[key] >= FAINTEST)) return;
+    painter.line(from, middle(beside), to, middle(row), { stroke: colours.accent, alpha: found.weight[key], lineWidth: STROKE, data: { query, key, weight: found.weight[key] } });
+  });
   drawQueries();
   keys.forEach((key, row) => inSight(row) && drawKey(key, row));
   painter.endClip();
   drawHeader();
   return true;
-
-  /** From q to every key, as strong as its weight. */
-  function drawConnectors() {
-    const [from, to] = [place.q + place.strip, place.key - GAP / 4];
-    keys.forEach((key, row) => {
-      if (!(found.weight[key] >= FAINTEST)) return;
-      painter.line(from, middle(beside), to, middle(row), { stroke: colours.accent, alpha: found.weight[key], lineWidth: STROKE, data: { query, key, weight: found.weight[key] } });
-    });
-  }
 
   function drawQueries() {
     const { tokens, special } = tokensOf(state.text, "query");
@@ -151,19 +147,15 @@ export function draw(painter, area, pointed, colours) {
     painter.text(cut(tokens[key], SIZE, place.keyLabel - GAP), place.key, y, { fill, size: SIZE });
     drawVector(place.k, y, found.key, key, "key");
     drawStrip(place.product, y, PLAIN - 6, (i) => found.q[i] * found.key[key * place.size + i], most.product);
-    stepsOf(key).forEach((one, column) => painter.text(one.toFixed(2), place.columns[column], y, { fill, size: SIZE, align: "right" }));
+    const terms = found.parts.map((part) => part[key]); // a score with terms: scaled, every term, and all together
+    const steps = [found.score[key], found.scaled[key], ...(terms.length ? [...terms, found.scaled[key] + found.added[key]] : [])];
+    steps.forEach((one, column) => painter.text(one.toFixed(2), place.columns[column], y, { fill, size: SIZE, align: "right" }));
     if (!found.may[key]) painter.hatch(place.weight, y - 6, place.bar, 12, colours);
     else {
       const data = { query, key, score: found.score[key], scaled: found.scaled[key], added: found.added[key], weight: found.weight[key] };
       painter.rect(place.weight, y - 6, Math.max(0.5, place.bar * found.weight[key]), 12, { fill: colours.accent, data });
     }
     painter.text(found.may[key] ? share(found.weight[key], digits) : "masked", place.weight + place.bar + GAP / 2, y, { fill, size: SIZE });
-  }
-
-  /** Sum and score; of a score with terms the scaled sum, every term, and all together. */
-  function stepsOf(key) {
-    const terms = found.parts.map((part) => part[key]);
-    return [found.score[key], found.scaled[key], ...(terms.length ? [...terms, found.scaled[key] + found.added[key]] : [])];
   }
 
   /** A token's q or k; where positions turned it, as it was above, and as it is below. */

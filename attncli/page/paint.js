@@ -3,7 +3,7 @@
 // `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
 
 export const FAINTEST = 1 / 255; // an opacity below this is none
-export const FONT = "system-ui, sans-serif";
+const FONT = "system-ui, sans-serif";
 const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // of what is hidden: a square of it, its lines, how strong
 export const PART = " · "; // between the parts of a caption
 // Letters that are written from right to left: Unicode's blocks for their scripts.
@@ -80,9 +80,9 @@ export class CanvasPainter {
     context.setLineDash([]);
   }
 
-  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha = 1 } = {}) {
+  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0 } = {}) {
     const { context } = this;
-    context.globalAlpha = alpha;
+    context.globalAlpha = 1;
     context.fillStyle = fill;
     context.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
     context.textAlign = align;
@@ -151,13 +151,13 @@ export class SvgPainter {
     this.shape("line", { x1, y1, x2, y2, stroke, "stroke-opacity": alpha, "stroke-width": lineWidth, "stroke-dasharray": dashes }, data);
   }
 
-  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0, alpha } = {}) {
+  text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0 } = {}) {
     const rtl = direction(text) === "rtl"; // then a text begins on its right
     const anchor = { left: rtl ? "end" : undefined, center: "middle", right: rtl ? undefined : "end" }[align];
     this.shape(
       "text",
       {
-        x, y: y + MIDDLE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined, "fill-opacity": alpha,
+        x, y: y + MIDDLE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined,
         transform: turn ? `rotate(${turn} ${written(x)} ${written(y)})` : undefined,
         "xml:space": "preserve", direction: rtl ? "rtl" : undefined,
       },

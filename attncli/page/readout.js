@@ -3,7 +3,7 @@
 import { scrollToToken } from "./chart.js";
 import { headColour } from "./colour.js";
 import { carried } from "./heads.js";
-import { makeHeading, makeNameButton } from "./elements.js";
+import { makeHeading, makeNameButton, tell } from "./elements.js";
 import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
 import { partnersOf, strongest } from "./partners.js";
@@ -19,19 +19,17 @@ const values = document.getElementById("values");
 
 let listed = ""; // what the table shows
 
-/** The heads that the panel speaks of. */
-function spokenOf() {
-  return state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
-}
-
 /** Say what is drawn now, with the token `{token, side}` that is pointed at, if there is one. */
 export function readOut(pointed) {
   document.getElementById("about").textContent = about();
-  const heads = spokenOf();
+  const heads = state.view === "heads" ? drawnHeads() : [state.head].filter((head) => isWhole(state.layer, head));
   const chosen = pointed ?? (state.view === "neuron" ? { token: shownQuery(), side: "query" } : state);
   const partners = chosen.token === null ? null : partnersOf(chosen, heads);
-  if (Object.values(axes()).some((units) => !units.length)) tell([names(heads), "The filters leave nothing to draw."]);
-  else tell([names(heads), partners === null ? invitation(heads) : sentence(chosen, partners, heads), share()]);
+  const carries = state.view === "heads" ? carried() : "";
+  const found = Object.values(axes()).some((units) => !units.length)
+    ? ["The filters leave nothing to draw."]
+    : [partners === null ? invitation(heads) : sentence(chosen, partners, heads), carries && `${carries[0].toUpperCase()}${carries.slice(1)}.`];
+  tell(said, [names(heads), ...found].filter(Boolean).join(" "));
   values.hidden = partners === null;
   if (partners !== null) list(chosen.side, strongest(partners, ROWS), heads);
 }
@@ -58,18 +56,6 @@ function sentence({ token, side }, partners, heads) {
   const found = best ? `${best.token} “${isolated(best.label)}” ${value(best.best.weight)}${by}` : "none";
   const partner = side === "query" ? "key" : "query";
   return `${side} ${token} “${isolated(unitOf(token, side).label)}”: strongest ${partner} ${found}.${hidden ? ` Hidden: ${hidden} of ${partners.length}.` : ""}`;
-}
-
-/** How much of the weight the lines carry. */
-function share() {
-  const text = state.view === "heads" ? carried() : "";
-  return text && `${text[0].toUpperCase()}${text.slice(1)}.`;
-}
-
-/** Text that has not changed is not said again. */
-function tell(parts) {
-  const text = parts.filter(Boolean).join(" ");
-  if (said.textContent !== text) said.textContent = text;
 }
 
 /** The partners of a token on this side, a row each with its weight; of several heads the largest, and the head that gives it. */

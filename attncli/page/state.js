@@ -5,7 +5,7 @@ import { countOf, headsOf, isWhole, maskOf, MEAN, page, tokensOf, wholeHeads } f
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
 export const SCALES = ["head", "shared", "root"]; // 0 to the largest of what is drawn, 0 to 1, the square root of that
 const MEAN_NAME = "mean";
-export const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
+const SEGMENTS = ["all", "AA", "AB", "BA", "BB"];
 
 const numberOrMean = (text, choices) => (text === MEAN_NAME ? MEAN : number(text, choices));
 const number = (text, choices) => (/^-?\d{1,6}$/.test(text) && choices.includes(Number(text)) ? Number(text) : undefined);
@@ -48,11 +48,8 @@ function readHeads(text) {
 }
 
 function readToken(text) {
-  return text === "none" ? null : number(text, [...Array(longest()).keys()]);
-}
-
-function longest() {
-  return Math.max(...[...page.texts.keys()].flatMap((text) => [countOf(text, "query"), countOf(text, "key")]));
+  const longest = Math.max(...[...page.texts.keys()].flatMap((one) => [countOf(one, "query"), countOf(one, "key")]));
+  return text === "none" ? null : number(text, [...Array(longest).keys()]);
 }
 
 const { opening, ...start } = page.start;
@@ -128,15 +125,12 @@ function settle(changes) {
     if (state.layer === MEAN) state.layer = page.layers[0];
     state.head = headsOf(state.layer).find((head) => head > state.head) ?? headsOf(state.layer).at(-1);
   }
-  if (state.view === "heads" && state.heads.length) state.heads = drawable(state.heads);
+  if (state.view === "heads" && state.heads.length) {
+    const whole = state.heads.filter((head) => isWhole(state.layer, head));
+    state.heads = whole.length ? whole : wholeHeads(state.layer); // where the page has none of these, those that it has
+  }
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";
-}
-
-/** Those of the heads of which this page has all weights; where it has none of these, those of the layer that it has. */
-function drawable(heads) {
-  const here = heads.filter((head) => isWhole(state.layer, head));
-  return here.length ? here : wholeHeads(state.layer);
 }
 
 /** Whether a text has a second segment, on either side. */

@@ -44,16 +44,14 @@ export function showFilters() {
   const on = filters();
   if (on.map(({ said }) => said).join() === [...chips.children].map((one) => one.textContent).join()) return;
   chips.hidden = on.length === 0;
-  chips.replaceChildren(...on.map(chip));
-}
-
-function chip({ said, undo }) {
-  const made = makeButton(said, () => {
-    change(undo);
-    (chips.querySelector("button") ?? document.getElementById("chart")).focus();
-  });
-  made.title = "Clear this filter";
-  return made;
+  chips.replaceChildren(...on.map(({ said, undo }) => {
+    const made = makeButton(said, () => {
+      change(undo);
+      (chips.querySelector("button") ?? document.getElementById("chart")).focus();
+    });
+    made.title = "Clear this filter";
+    return made;
+  }));
 }
 
 /** Begin to listen. */

@@ -69,13 +69,17 @@ def test_matrix_points_along_the_row_or_column(opened, record, side, token, plac
     assert seen[1] <= box["y"] and box["y"] + box["height"] <= seen[1] + seen[3] + 1
 
 
-def test_matrix_points_at_nothing_that_is_in_sight_or_where_no_token_is_held(opened, record):
-    for at in ("&token=3", "&cell=20", "&cell=20&token=59"):
-        page = opened(record, f"#view=matrix&head=0{at}")
-        if "59" in at:
-            page.scroll(900, 900)
-        assert arrows(page) == []
-
-
-def test_below_the_threshold_nothing_is_pointed_at(opened, record):
-    assert arrows(opened(record, "#heads=0&token=3&threshold=0.65")) == []
+@pytest.mark.parametrize(
+    ("at", "scroll"),
+    [
+        ("view=matrix&token=3", None),
+        ("view=matrix&cell=20", None),
+        ("view=matrix&cell=20&token=59", 900),
+        ("heads=0&token=3&threshold=0.65", None),
+    ],
+)
+def test_nothing_is_pointed_at_that_is_in_sight_not_held_or_below_the_threshold(opened, record, at, scroll):
+    page = opened(record, f"#head=0&{at}")
+    if scroll:
+        page.scroll(scroll, scroll)
+    assert arrows(page) == []

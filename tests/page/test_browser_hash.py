@@ -83,7 +83,7 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     assert page.hash == hash_before and seen(page) == before
 
 
-def test_a_link_is_followed_in_everything_that_can_be(opened, records):
+def test_a_link_is_followed_in_everything_that_can_be_and_a_scrolled_map_is_kept_where_it_was(opened, records):
     page = opened(records, address(STATE))
     page.press("d", "d")
     assert page.hash == STATE
@@ -100,9 +100,7 @@ def test_a_link_is_followed_in_everything_that_can_be(opened, records):
     page.settle()
     assert page.tab.input_value("#layer") == "3" and page.marks("line")
 
-
-def test_a_scrolled_map_is_kept_where_it_was(opened, records):
-    page = opened(records, "#view=matrix&cell=60")
+    page.go("#view=matrix&cell=60")
     page.tab.evaluate("document.getElementById('chart').scrollTo(300, 600)")
     page.tab.evaluate(KEPT)
     assert page.hash["corner"] == "10,5"
@@ -121,7 +119,7 @@ GARBAGE = [
 ]
 
 
-def test_what_can_not_be_is_passed_over(opened, records):
+def test_what_can_not_be_is_passed_over(opened, records, random_maps):
     page = opened(records)
     plain = seen(page)
     for garbage in GARBAGE:
@@ -131,9 +129,7 @@ def test_what_can_not_be_is_passed_over(opened, records):
         page.press("s", "s")
         assert page.hash == {}  # what has been passed over is not written back
 
-
-def test_a_token_past_the_end_of_a_shorter_text_is_let_go(opened, random_maps):
-    page = opened([record_of(random_maps(1, 1, 5)), record_of(random_maps(1, 1, 9))], "#token=8")
-    assert page.held() is None
+    page = opened([record_of(random_maps(1, 1, length)) for length in (5, 9)], "#token=8")
+    assert page.held() is None  # in the shorter text
     page.open("#text=1&token=8")
     assert page.held() == 8

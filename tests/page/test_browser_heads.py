@@ -103,77 +103,38 @@ def test_a_line_is_seen_on_the_screen_in_its_heads_colour(opened):
 
 
 @pytest.mark.parametrize("side, column", [("query", 0), ("key", 1)])
-def test_a_click_holds_a_token_and_another_lets_go_of_it(opened, record, side, column):
-    page = opened(record, "#layer=0")
-    spot = page.place("[x]", column)
-    page.point(*spot, click=True)
-    held = (lambda query, key: query == 4) if side == "query" else (lambda query, key: key == 4)
-    assert drawn(page) == weights(record, 0, [0, 1, 2], held)
-    assert page.hash == {"token": "4"} | ({"side": "key"} if side == "key" else {})
-    page.point(*spot, click=True)
-    assert drawn(page) == weights(record, 0, [0, 1, 2])
-
-
-@pytest.mark.parametrize("column", [0, 1])
-def test_pointing_at_a_token_shows_the_lines_that_holding_it_does(opened, record, column):
+def test_pointing_at_a_token_shows_its_lines_and_a_click_holds_it_until_the_next(opened, record, side, column):
     page = opened(record, "#heads=0,2")
     spot = page.place("é", column)
     page.point(*spot)
-    assert page.tip() == f"{('query', 'key')[column]} 5: é"
+    assert page.tip() == f"{side} 5: é"
     pointed = page.pixels()
     page.point(*spot, click=True)
     lines = page.marks("line")
-    assert {line[("query", "key")[column]] for line in lines} == {5}
+    assert drawn(page) == weights(record, 0, [0, 2], lambda *places: places[column] == 5)
+    assert page.hash == {"heads": "0,2", "token": "5"} | ({"side": "key"} if side == "key" else {})
     between = slice(int(lines[0]["x1"]) + 2, int(lines[0]["x2"]) - 2)
     assert np.array_equal(page.pixels()[:, between], pointed[:, between])
+    page.point(*spot, click=True)
     page.point(500, 600)
-    assert page.tip() is None
+    assert page.tip() is None and drawn(page) == weights(record, 0, [0, 2])
 
 
-@pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
-def test_beside_the_partners_stand_their_weights_of_a_few_heads(opened, record, as_shown, side, axis):
-    page = opened(record, f"#token=2&side={side}&heads=0,2")
-    expected = [
-        as_shown(weight)
-        for pair in zip(record.map(0, 0).take(2, axis), record.map(0, 2).take(2, axis), strict=True)
-        if max(pair) >= LEAST
-        for weight in pair
-    ]
-    assert [text for text in page.texts() if text[1:2] == "."] == expected
-
-
-def share(page):
-    """The share of the weight that is said to be in the lines, alike in the drawing and beside it."""
-    drawn, said = (
-        re.search(r"lines carry (all|[\d.]+ %) of", text)[1] for text in (" ".join(page.texts()), page.text("said"))
-    )
-    assert drawn == said
-    return 1 if said == "all" else float(said.removesuffix(" %")) / 100
-
-
-def said_to_be_drawn(page):
-    """The two numbers in "the strongest 1500 of 3000 lines"."""
-    found = re.search(r"the strongest (\d+) of (\d+) lines", " ".join(page.texts()))
-    return int(found[1]), int(found[2])
-
-
-def test_of_too_many_lines_the_strongest_are_drawn_and_it_says_so(opened, random_maps):
-    record = record_of(random_maps(1, 2, 60))
+@pytest.mark.parametrize("alike", [False, True])
+def test_of_too_many_lines_the_strongest_are_drawn_or_some_from_everywhere_and_it_says_so(opened, random_maps, alike):
+    record = record_of(np.full((1, 2, 60, 60), 1 / 60) if alike else random_maps(1, 2, 60))
     page = opened(record, "#layer=0", height=1400)
-    most, count = said_to_be_drawn(page)
+    texts = " ".join(page.texts())
+    most, count = map(int, re.search(r"the strongest (\d+) of (\d+) lines", texts).groups())
     assert count == len(weights(record, 0, [0, 1]))
     strongest = np.sort(record.weights.ravel())[::-1][:most]
-    assert sorted(drawn(page).values(), reverse=True) == pytest.approx(strongest.tolist(), abs=2e-5)
-    assert share(page) == pytest.approx(strongest.sum() / 120, abs=6e-4)
-
-
-def test_of_too_many_lines_that_are_alike_some_from_everywhere_are_drawn(opened):
-    page = opened(record_of(np.full((1, 1, 60, 60), 1 / 60)), height=1400)
-    most, count = said_to_be_drawn(page)
     lines = drawn(page)
-    assert len(lines) == most < count == 3600
-    assert {query for _, query, _ in lines} == {key for _, _, key in lines} == set(range(60))
-    assert share(page) == pytest.approx(most / 3600, abs=6e-4)
+    assert sorted(lines.values(), reverse=True) == pytest.approx(strongest.tolist(), abs=2e-5)
+    if alike:
+        assert {query for _, query, _ in lines} == {key for _, _, key in lines} == set(range(60))
+    for said in (texts, page.text("said")):
+        share = float(re.search(r"lines carry ([\d.]+) % of", said)[1]) / 100
+        assert share == pytest.approx(strongest.sum() / 120, abs=6e-4)
 
 
 def test_layers_and_heads_keep_their_numbers_in_the_model(opened, random_maps):
@@ -186,16 +147,18 @@ def test_layers_and_heads_keep_their_numbers_in_the_model(opened, random_maps):
     assert drawn(page) == weights(record, 3, [2]) and page.hash == {"head": "2", "heads": "2"}
 
 
-def strips(page):
-    """The strips beside partners, by the partner's token and the head."""
-    return {(int(one["token"]), int(one["head"])): one for one in page.marks("rect") if "token" in one}
-
-
 @pytest.mark.parametrize("side, axis", [("query", 0), ("key", 1)])
 def test_beside_every_partner_is_a_strip_a_head_as_strong_as_its_line(opened, record, side, axis, as_shown):
     page = opened(record, f"#token=2&side={side}&heads=0,2")
-    found = strips(page)
+    found = {(int(one["token"]), int(one["head"])): one for one in page.marks("rect") if "token" in one}
     row = {(token, head): record.map(0, head).take(2, axis)[token] for token in range(7) for head in (0, 2)}
+    written = [
+        as_shown(row[token, head])
+        for token in range(7)
+        for head in (0, 2)
+        if max(row[token, 0], row[token, 2]) >= LEAST
+    ]
+    assert [text for text in page.texts() if text[1:2] == "."] == written
     full = max(row.values())
     assert {place: one["weight"] for place, one in found.items()} == pytest.approx(row, abs=2e-5)
     partner = "key" if side == "query" else "query"

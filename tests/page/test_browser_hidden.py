@@ -5,6 +5,7 @@ import pytest
 from records import record_of
 
 from attncli.record.grouping import merge_words
+from attncli.text.tokens import word_groups
 
 pytestmark = pytest.mark.slow
 
@@ -33,16 +34,10 @@ def hidden_cells(page):
 def test_matrix_hatches_what_the_layer_hides(opened, record, layer, words):
     page = opened(record, f"#view=matrix&layer={layer}&head=1&words={words}")
     shown = merge_words(record) if words == "yes" else record
-    first = [group[0] for group in groups(record)] if words == "yes" else list(range(9))
+    first = [group[0] for group in word_groups(record.tokens)] if words == "yes" else list(range(9))
     expected = {(first[query], first[key]) for query, key in np.argwhere(~shown.mask_of(layer))}
     assert hidden_cells(page) == expected
     assert page.texts().count("hidden") == 1
-
-
-def groups(record):
-    from attncli.text.tokens import word_groups
-
-    return word_groups(record.tokens)
 
 
 def test_the_screen_tells_hidden_from_0_and_words_and_heads_say_it(opened, record):

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from records import record_of
+from records import record_of, tokens
 
 from attncli.record import Vectors
 from attncli.record.display import pool
-from attncli.text.tokens import Tokens
 
 pytestmark = pytest.mark.slow
 
@@ -156,19 +155,12 @@ def test_reading_ahead_comes_to_an_end(opened, record, document):
 @pytest.mark.parametrize("view", ["heads", "model", "matrix", "neuron"])
 @pytest.mark.parametrize("length", [1, 2])
 def test_one_layer_one_head_and_hardly_a_token(opened, view, length):
-    tokens = Tokens(
-        text=["a", "b"][:length],
-        ids=[1] * length,
-        segments=[0] * length,
-        words=[*range(length)],
-        offsets=[(0, 1)] * length,
-        special=[False] * length,
-        padding=[False] * length,
-    )
     weights = np.full((1, 1, length, length), 1 / length, dtype=np.float32)
     mask = np.ones((length, length), dtype=bool)
     vectors = Vectors([(0, 0)], *np.ones((2, 1, length, 4), dtype=np.float32))
-    record = replace(record_of(np.eye(3)), weights=weights, tokens=tokens, masks=mask, vectors=vectors)
+    record = replace(
+        record_of(np.eye(3)), weights=weights, tokens=tokens("ab"[:length], range(length)), masks=mask, vectors=vectors
+    )
     page = opened(record, f"#view={view}")
     drawn = [mark["weight"] for mark in page.marks("line" if view == "heads" else "rect") if "weight" in mark]
     assert drawn == (
@@ -182,5 +174,6 @@ def test_a_head_that_may_look_at_nothing_is_drawn_as_nothing(opened):
     record = record_of(np.zeros((1, 1, 4, 4)), mask=np.zeros((4, 4), dtype=bool))
     page = opened(record, "#token=1")
     assert page.marks("line") == [] and "strongest key none" in page.text("said")
+    assert "carry" not in page.text("said") and not any("carry" in text for text in page.texts())
     page.press("3")
     assert page.marks("rect") and all("hidden" in mark for mark in page.marks("rect"))

@@ -40,22 +40,6 @@ def bars(opened):
     return {int(bar["key"]): bar for bar in opened.marks("rect") if "score" in bar}
 
 
-@pytest.mark.parametrize("layer, head", [(0, 1), (1, 0)])
-def test_score_scaled_score_and_weight_are_those_of_the_records_q_and_k(opened, record, layer, head):
-    page = opened(record, f"#view=neuron&layer={layer}&head={head}&token=6")
-    query, key = record.vectors.of(layer, head)
-    score = key @ query[6]
-    drawn = bars(page)
-    assert list(drawn) == list(range(7))  # the mask hides the rest
-    for place, bar in drawn.items():
-        assert bar["query"] == 6
-        assert bar["score"] == pytest.approx(score[place], abs=NEAR)
-        assert bar["scaled"] == pytest.approx(score[place] / np.sqrt(SIZE), abs=NEAR)
-        assert bar["weight"] == pytest.approx(record.map(layer, head)[6, place], abs=1e-4)
-    widths, weights = np.array([bar["width"] for bar in drawn.values()]), record.map(layer, head)[6, :7]
-    assert widths / widths.max() == pytest.approx(weights / weights.max(), abs=0.02)
-
-
 def test_terms_and_another_scale_make_the_weights_with_them(opened, record):
     """Use a network whose positions add to its scores."""
     numbers = np.random.default_rng(7).normal(size=(2, 2, 9, 9)).astype(np.float32)
@@ -90,32 +74,40 @@ def close(expected, found, by):
     return len(expected) == len(found) and np.allclose(np.array(expected, float), np.array(found, float), atol=by)
 
 
-def test_the_numbers_the_lines_and_the_elements_are_those_of_the_records_q_and_k(opened, record):
-    page = opened(record, "#view=neuron&head=1&token=6")
-    query, key = record.vectors.of(0, 1)
-    score = key @ query[6]
+@pytest.mark.parametrize("layer, head", [(0, 1), (1, 0)])
+def test_the_numbers_the_bars_the_lines_and_the_elements_are_those_of_the_records_q_and_k(opened, record, layer, head):
+    page = opened(record, f"#view=neuron&layer={layer}&head={head}&token=6")
+    query, key = record.vectors.of(layer, head)
+    score, row = key @ query[6], record.map(layer, head)[6]
+    drawn = bars(page)
+    assert list(drawn) == list(range(7))  # the mask hides the rest
+    for place, bar in drawn.items():
+        assert bar["query"] == 6
+        assert bar["score"] == pytest.approx(score[place], abs=NEAR)
+        assert bar["scaled"] == pytest.approx(score[place] / np.sqrt(SIZE), abs=NEAR)
+        assert bar["weight"] == pytest.approx(row[place], abs=1e-4)
+    widths = np.array([bar["width"] for bar in drawn.values()])
+    assert widths / widths.max() == pytest.approx(row[:7] / row[:7].max(), abs=0.02)
+
     assert close(score, column(page, "sum"), 0.011) and close(score / np.sqrt(SIZE), column(page, "score"), 0.006)
     weights = [text for text in page.texts() if len(text) == 6 and text.startswith("0.")]
-    assert close(record.map(0, 1)[6, :7], weights, 2e-4)
+    assert close(row[:7], weights, 2e-4)
     assert column(page, "key") == record.tokens.text
     headings = ["query", "q", "key", "k", "q × k", "sum", "score", "weight"]
     places = [next(x for text, x, _ in page.labels() if text == name) for name in headings]
     assert places == sorted(places)
     assert {"8 numbers", "product", "q · k", "/ √8", "softmax"} <= set(page.texts())
 
-    page.go("#view=neuron&head=1&token=6")
     lines = {int(line["key"]): line for line in page.marks("line")}
-    assert list(lines) == [key for key in range(7) if record.map(0, 1)[6, key] >= 1 / 255]  # nor to what is hidden
+    assert list(lines) == [place for place in range(7) if row[place] >= 1 / 255]  # nor to what is hidden
     q = next(y for text, _, y in page.labels()[:9] if text == record.tokens.text[6])
-    for key, line in lines.items():
-        assert line["stroke-opacity"] == pytest.approx(record.map(0, 1)[6, key], abs=1e-3)
+    for place, line in lines.items():
+        assert line["stroke-opacity"] == pytest.approx(row[place], abs=1e-3)
         assert line["query"] == 6
     assert len({(line["x1"], line["y1"]) for line in lines.values()}) == 1
-    rows = {line["y2"] - 20 * key for key, line in lines.items()}
+    rows = {line["y2"] - 20 * place for place, line in lines.items()}
     assert rows == {lines[6]["y1"] - 20 * 6} and lines[6]["y1"] == pytest.approx(q - 4, abs=1)
 
-    page.go("#view=neuron&head=1&token=6")
-    query, key = record.vectors.of(0, 1)
     strips = strips_of(page, SIZE)
     expected = [query[6], *(part for place in range(9) for part in (key[place], query[6] * key[place]))]
     largest = max(np.abs(key).max(), np.abs(query[6]).max()), np.abs(query[6] * key).max()

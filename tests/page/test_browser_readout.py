@@ -107,34 +107,30 @@ def share(page):
     return 1 if said[0] == "all" else float(said[0].removesuffix(" %")) / 100, said[1]
 
 
-def carried(page):
-    return sum(line["weight"] for line in page.marks("line"))
+ROW, ROW_KEPT, COLUMN, ALL = np.s_[[1, 4], 3], np.s_[[1, 4], 3, 1:-1], np.s_[[1], :, 3], np.s_[:3]
+SHARES = [
+    ("heads=1,4&token=3", "the row's weight", ROW, ROW, 0),
+    ("heads=1,4&token=3&special=no", "the row's weight", ROW, ROW_KEPT, 0),
+    ("heads=1,4&token=3&threshold=0.1", "the row's weight", ROW, ROW, 0.1),
+    ("heads=1,4&token=3&words=yes&special=no&threshold=0.05", "the row's weight", ROW, None, 0),
+    ("heads=1&token=3&side=key&threshold=0.05", "the column's weight", COLUMN, COLUMN, 0.05),
+    ("heads=0,1,2&threshold=0.2", "the weight", ALL, ALL, 0.2),
+]
 
 
-@pytest.mark.parametrize("filters", ["", "&special=no", "&threshold=0.1", "&words=yes&special=no&threshold=0.05"])
-def test_it_says_how_much_of_a_rows_weight_the_lines_carry_whatever_keeps_the_rest_out(opened, record, filters):
-    page = opened(record, f"#heads=1,4&token=3{filters}")
-    said, whose = share(page)
-    assert whose == "the row's weight"
-    assert said == pytest.approx(carried(page) / 2, abs=6e-4)  # of each head a row, which sums to 1
-    row = record.weights[0, [1, 4], 3]
-    kept = row[:, 1:-1] if "special" in filters else row
-    least = max(0.1 if "=0.1" in filters else 0, 1 / 255)
-    if "words" not in filters:
-        assert said == pytest.approx(kept[kept >= least].sum() / 2, abs=6e-4)
-
-
-@pytest.mark.parametrize(
-    ("at", "place", "least", "said"),
-    [
-        ("heads=1&token=3&side=key&threshold=0.05", np.s_[1, :, 3], 0.05, "the column's weight"),
-        ("heads=0,1,2&threshold=0.2", np.s_[:3], 0.2, "the weight"),
-    ],
-)
-def test_it_is_of_a_column_or_with_no_token_of_all_rows(opened, record, at, place, least, said):
-    weights = record.weights[0][place]
-    share_of_all = weights[weights >= least].sum() / weights.sum()
-    assert share(opened(record, f"#{at}")) == (pytest.approx(share_of_all, abs=6e-4), said)
+@pytest.mark.parametrize(("at", "whose", "every", "kept", "least"), SHARES)
+def test_it_says_how_much_of_the_weight_the_lines_carry_whatever_keeps_the_rest_out(
+    opened, record, at, whose, every, kept, least
+):
+    """Of a token's row or column, or with no token of all rows."""
+    page = opened(record, f"#{at}")
+    said, of = share(page)
+    total = record.weights[0][every].sum()
+    assert of == whose
+    assert said == pytest.approx(sum(line["weight"] for line in page.marks("line")) / total, abs=6e-4)
+    if kept is not None:
+        weights = record.weights[0][kept]
+        assert said == pytest.approx(weights[weights >= max(least, 1 / 255)].sum() / total, abs=6e-4)
 
 
 def test_of_a_long_text_it_is_of_the_rows_in_sight(opened, random_maps):
@@ -147,8 +143,3 @@ def test_of_a_long_text_it_is_of_the_rows_in_sight(opened, random_maps):
     rows = record.map(0, 1)[seen]
     assert whose == "the weight of the rows in sight"
     assert said == pytest.approx(rows[rows >= 0.03].sum() / len(rows), abs=6e-4)
-
-
-def test_rows_without_weight_have_no_share(opened):
-    page = opened(record_of(np.zeros((1, 1, 4, 4)), mask=np.zeros((4, 4), dtype=bool)), "#token=1&heads=0")
-    assert "carry" not in page.text("said") and not any("carry" in text for text in page.texts())

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from records import record_of
+from records import record_of, tokens
 
 from attncli.base.printable import printable
-from attncli.text.tokens import Tokens
 
 pytestmark = pytest.mark.slow
 
@@ -42,26 +41,12 @@ HOSTILE = [
 VIEWS = ["heads", "model", "matrix", "neuron"]
 
 
-def of_tokens(record, text):
-    length = len(text)
-    tokens = Tokens(
-        text=list(text),
-        ids=[0] * length,
-        segments=[0] * length,
-        words=list(range(length)),
-        offsets=[(0, 1)] * length,
-        special=[False] * length,
-        padding=[False] * length,
-    )
-    return replace(record, tokens=tokens)
-
-
 @pytest.fixture
 def record(random_maps):
     """Everything in it that is text is hostile."""
-    made = of_tokens(record_of(random_maps(1, 2, len(HOSTILE))), HOSTILE)
+    made = record_of(random_maps(1, 2, len(HOSTILE)))
     model = replace(made.model, name=HOSTILE[0], path=HOSTILE[1], sha256=HOSTILE[0])
-    return replace(made, model=model, mask_name=HOSTILE[0])
+    return replace(made, model=model, mask_name=HOSTILE[0], tokens=tokens(HOSTILE, range(len(HOSTILE))))
 
 
 def test_nothing_runs_and_nothing_is_requested(opened, record):
@@ -130,6 +115,11 @@ VIOLATED = """() => new Promise((done) => {
 
 def test_the_pages_policy_forbids_every_request_and_every_foreign_script(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 4)))
+    first = page.tab.evaluate("[...document.head.children].slice(0, 2).map(one => one.httpEquiv || one.tagName)")
+    assert first == ["META", "Content-Security-Policy"]  # before everything that it is for
+    content = page.tab.get_attribute("meta[http-equiv]", "content")
+    assert content.startswith("default-src 'none'; ")
+    assert "unsafe" not in content and "http" not in content and "*" not in content
     for script, directive in FORBIDDEN:
         assert page.tab.evaluate(VIOLATED % script) == directive, script
     assert page.tab.evaluate("window.hacked") is None
@@ -137,12 +127,3 @@ def test_the_pages_policy_forbids_every_request_and_every_foreign_script(opened,
     assert all(request.failure == "csp" for request in page.requests[1:])
     page.errors.clear()  # the browser complains of each of them,
     del page.requests[1:]  # and lists what it did not ask for
-
-
-def test_the_policy_stands_before_everything_that_it_is_for(opened, random_maps):
-    page = opened(record_of(random_maps(1, 1, 4)))
-    first = page.tab.evaluate("[...document.head.children].slice(0, 2).map(one => one.httpEquiv || one.tagName)")
-    assert first == ["META", "Content-Security-Policy"]
-    content = page.tab.get_attribute("meta[http-equiv]", "content")
-    assert content.startswith("default-src 'none'; ")
-    assert "unsafe" not in content and "http" not in content and "*" not in content

@@ -11,10 +11,8 @@ from records import ablation_page, an_ablation, cut_edges, edges_page, page_of_t
 
 from attncli.analysis.difference import difference
 from attncli.page.packing import error_of
-from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT
+from attncli.record.display import CHANGES_LIGHT
 from attncli.record.display import SIGNED as CHANGES
-
-PAPER = {"light": "#ffffff", "dark": "#14161a"}
 
 
 @pytest.fixture
@@ -75,18 +73,3 @@ def test_colours_around_0_are_those_of_the_pictures():
     assert [to_rgb(colour) for colour in CHANGES_LIGHT] == [
         pytest.approx(matplotlib.colormaps[CHANGES](share)[:3], abs=0.02) for share in np.linspace(0, 1, 11)
     ]
-
-
-@pytest.mark.parametrize("theme, colours", [("light", CHANGES_LIGHT), ("dark", CHANGES_DARK)])
-def test_what_is_larger_is_farther_from_the_paper_and_both_signs_are_as_far(theme, colours):
-    away = np.abs(np.array([lightness(colour) for colour in colours]) - lightness(PAPER[theme]))
-    below, above = away[5::-1], away[5:]
-    assert below[0] < 4 and (np.diff(below) > 5).all() and (np.diff(above) > 5).all()
-    assert below == pytest.approx(above, abs=8)
-
-
-def lightness(colour):
-    """CIE L*, 0 to 100."""
-    shares = np.array(to_rgb(colour))
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    return 116 * np.cbrt(max(linear @ [0.2126, 0.7152, 0.0722], 0.008856)) - 16

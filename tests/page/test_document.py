@@ -1,4 +1,4 @@
-"""The page as one file and in a notebook's frame, its modules as one script, and colours that can be read."""
+"""The page as one file and in a notebook's frame, and its modules as one script."""
 
 import html
 import json
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contrast import channels, contrast, mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packed import page_data
@@ -26,7 +25,6 @@ from attncli.analysis.difference import difference
 from attncli.base.errors import RequestError
 from attncli.page import Start, page, save_page
 from attncli.page.document import FOLDER, LIVE_MAIN, MAIN, as_json, frame, script
-from attncli.record.display import HEAD_COLOURS
 from attncli.report import page as panels
 
 LONG = Path(__file__).parents[2] / "sample_inputs" / "long.txt"
@@ -178,44 +176,3 @@ def test_no_script_imports_ends_its_element_or_has_a_way_to_make_markup_or_reque
         code = code.replace("  return fetch(where, {", "")  # of its own server
     assert not re.search(r"^\s*(import|export)\b", code, re.MULTILINE)
     assert [word for word in ("</script", "<!--", *WAYS) if word.lower() in code.lower()] == []
-
-
-# --- contrast --------------------------------------------------------------------------------------------
-
-
-STYLE = (FOLDER / "style.css").read_text(encoding="utf-8")
-LEAST = 4.5
-WRITTEN = [
-    ("ink", "paper"),
-    ("ink", "panel"),
-    ("ink", "mark"),
-    ("faint", "paper"),
-    ("faint", "panel"),
-    ("faint", "mark"),
-    ("paper", "accent"),  # a button that is chosen
-    ("paper", "ink"),  # the tip
-]
-
-
-def themes():
-    """The colours of the light theme, of the dark one that the system asks for, and of the one that the switch does."""
-    blocks = re.findall(r"\{([^{}]*--paper:[^{}]*)\}", STYLE)
-    return [dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block)) for block in blocks]
-
-
-def test_the_system_and_the_switch_give_the_same_dark_theme():
-    light, system, switch = themes()
-    assert system == switch and light.keys() == system.keys() and light != system
-
-
-@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_every_ink_can_be_read_on_every_ground(theme):
-    """Among them half a head's colour, the most there is beside a partner, and the strongest shade of the text."""
-    colours = themes()[theme]
-    strongest = re.search(r"STRONGEST = (\d+)", (FOLDER / "sentence.js").read_text(encoding="utf-8"))
-    paper, accent = (channels(colours[name]) for name in ("paper", "accent"))
-    grounds = [(ink, channels(colours[ground])) for ink, ground in WRITTEN]
-    grounds += [("ink", mixed(channels(colour), 0.5, paper)) for colour in HEAD_COLOURS]
-    grounds.append(("ink", mixed(accent, int(strongest[1]) / 100, paper)))
-    for ink, ground in grounds:
-        assert contrast(channels(colours[ink]), ground) >= LEAST, (ink, ground)

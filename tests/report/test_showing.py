@@ -41,12 +41,6 @@ def test_a_record_makes_and_saves_its_picture(record, tmp_path):
         record.figure(heads=9)
 
 
-def test_an_option_that_there_is_not_is_a_mistake_of_the_program(record):
-    for show in (record.page, record.figure):
-        with pytest.raises(TypeError, match="colour"):
-            show(colour=3)
-
-
 def in_a_notebook(record):
     """Return the size, in bytes, of a record that ends a cell of an .ipynb."""
     shown = {"text/html": record._repr_html_().splitlines(keepends=True), "text/plain": [repr(record)]}

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -74,24 +75,21 @@ def test_queries_and_keys_have_their_numbers():
 # --- signed maps -----------------------------------------------------------------------------------------
 
 
-CELLS = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
-
-
-def test_cells_without_numbers_have_their_colour_to_the_end_of_the_line():
-    lines = signed_map(CELLS, 1.0, ["a", "b"], Canvas(9, colour=True, unicode=True))
-    assert [line.plain for line in lines] == ["   0 1 2", "a       ", "b       "]
-    grounds = [[(span.start, str(span.style)) for span in line.spans] for line in lines[1:]]
-    assert grounds[0] == [
-        (2, "white on rgb(178,24,43)"),
-        (4, "white on rgb(33,102,172)"),
-        (6, "white on rgb(89,12,22)"),
-    ]
-    assert [start for start, _ in grounds[1]] == [2]
-
-
-def test_without_colour_no_line_ends_in_spaces():
-    lines = signed_map(CELLS, 1.0, ["a", "b"], Canvas(9, colour=False, unicode=True))
-    assert [line.plain for line in lines] == ["   0 1 2", "a  + - +", "b  ."]
+@pytest.mark.parametrize(
+    ("coloured", "lines"), [(True, ["   0 1 2", "a       ", "b       "]), (False, ["   0 1 2", "a  + - +", "b  ."])]
+)
+def test_cells_without_numbers_have_their_colour_to_the_end_of_the_line(coloured, lines):
+    cells = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
+    made = signed_map(cells, 1.0, ["a", "b"], Canvas(9, colour=coloured, unicode=True))
+    assert [line.plain for line in made] == lines
+    grounds = [[(span.start, str(span.style)) for span in line.spans] for line in made[1:]]
+    if coloured:
+        assert grounds[0] == [
+            (2, "white on rgb(178,24,43)"),
+            (4, "white on rgb(33,102,172)"),
+            (6, "white on rgb(89,12,22)"),
+        ]
+        assert [start for start, _ in grounds[1]] == [2]
 
 
 # --- grids of heads --------------------------------------------------------------------------------------

@@ -95,7 +95,8 @@ def test_a_query_is_found_where_others_are_left_out():
 @given(cross_records(), st.sampled_from(["matrix", "lines"]), st.booleans())
 @settings(max_examples=12)
 def test_keys_of_another_text_stand_along_the_keys(record, style, special):
-    record = with_key_tokens(record)
+    names = [f"key{place}" for place in range(len(record.keys))]
+    record = replace(record, key_tokens=replace(record.keys, shown=[], text=names))
     if not special and (all(record.tokens.special) or all(record.keys.special)):
         return
     drawn = record.select(layers=[0], heads=[0]).figure(style=style, special=special)
@@ -104,13 +105,6 @@ def test_keys_of_another_text_stand_along_the_keys(record, style, special):
     assert "cross attention" in " ".join(shown).replace("\u00a0", " ")
     expected = [name for name, flag in zip(record.keys.text, record.keys.special, strict=True) if special or not flag]
     assert [name for name in shown if name.startswith("key") and name != "key"] == expected
-
-
-def with_key_tokens(record):
-    """Every key with a name of its own."""
-    return replace(
-        record, key_tokens=replace(record.keys, shown=[], text=[f"key{place}" for place in range(len(record.keys))])
-    )
 
 
 # --- titles ----------------------------------------------------------------------------------------------

@@ -149,13 +149,8 @@ def test_128_tokens_in_a_column_have_numbers_at_their_places():
         assert len(found) >= 5 and 0 in found and max(found) >= 100
         for number, at in found.items():
             assert at == pytest.approx(start + (number + 0.5) * length / 128, abs=0.12)  # the first and last are inside
-
-
-@pytest.mark.slow
-def test_numbers_are_those_of_the_text_where_not_all_of_it_is_drawn():
-    """Leave out [CLS]: the first token drawn has number 1, the number that --query takes."""
-    drawn = random_record(1, 1, 128).figure(width="8cm", special=False)
-    assert 1 in places(drawn, "query") and 0 not in places(drawn, "query")
+    without = random_record(1, 1, 128).figure(width="8cm", special=False)
+    assert min(places(without, "query")) == 1  # numbers are those of the text, which --query takes
 
 
 @pytest.mark.slow

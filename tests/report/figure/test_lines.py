@@ -73,13 +73,9 @@ def test_heads_of_a_layer_share_a_panel_and_no_line_hides_another():
     assert len(bundle.get_segments()) == len(expected(record, 0.4))
     ends = {tuple(np.round(segment[:, 1], 6)) for segment in bundle.get_segments()}
     assert len(ends) == len(bundle.get_segments())
-    assert {f"0.{head}" for head in range(5)} < {text.get_text() for text in texts(drawn)}
-
-
-def test_the_strongest_lines_lie_above():
-    [bundle] = bundles(random_record(1, 3, 9).figure(style="lines"))
-    assert (np.diff(bundle.get_colors()[:, 3]) >= 0).all()
+    assert (np.diff(bundle.get_colors()[:, 3]) >= 0).all()  # the strongest lie above
     assert (np.diff(bundle.get_linewidths()) >= 0).all()
+    assert {f"0.{head}" for head in range(5)} < {text.get_text() for text in texts(drawn)}
 
 
 def test_several_layers_are_a_grid_with_a_panel_a_head():
@@ -100,23 +96,12 @@ def test_several_layers_are_a_grid_with_a_panel_a_head():
 def test_other_queries_are_faint_and_the_held_one_has_its_weights_beside_the_keys():
     record = record_of([[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]])
     drawn = record.figure(style="lines", query=1)
-    there = opacities(drawn)
-    assert there == pytest.approx(
-        {(1, 0): 1, (1, 1): 0.5, (1, 2): 0.5, (0, 0): 0.03, (0, 1): 0.12, (2, 0): 0.12}, abs=0.006
-    )
+    opacities = {(1, 0): 1, (1, 1): 0.5, (1, 2): 0.5, (0, 0): 0.03, (0, 1): 0.12, (2, 0): 0.12}
+    assert found(drawn, record) == pytest.approx({(0, *place): one for place, one in opacities.items()}, abs=0.006)
+    assert not bundles(record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1))  # a picture too
     said = [text.get_text() for text in texts(drawn)]
     assert sorted(text for text in said if text.startswith("0.")) == ["0.25", "0.25", "0.50"]
     assert "full colour: weight 0.5, no line below 0.01, of other queries below 0.08" in " ".join(said)
-
-
-def opacities(drawn):
-    """(query, key) -> opacity, of one head of three tokens."""
-    [bundle] = bundles(drawn)
-    rows = heights(drawn, "right")
-    return {
-        tuple(int(np.argmin(np.abs(np.subtract(rows, place)))) for place in segment[:, 1]): float(colour[3])
-        for segment, colour in zip(bundle.get_segments(), bundle.get_colors(), strict=True)
-    }
 
 
 def test_weights_of_many_heads_are_squares_beside_the_keys():
@@ -125,8 +110,3 @@ def test_weights_of_many_heads_are_squares_beside_the_keys():
     [squares] = [one for one in drawn.axes[0].collections if isinstance(one, PatchCollection)]
     row = record.weights[0, :, 3] / record.weights[0, :, 3].max()
     assert squares.get_facecolor()[:, 3] == pytest.approx(row[row >= strands.FAINTEST], abs=0.006)
-
-
-def test_no_weights_are_a_picture_too():
-    drawn = record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1)
-    assert not bundles(drawn)
