@@ -266,22 +266,6 @@ def test_a_hostile_template_is_one_line(attncli, tmp_path):
     assert "chat template" in result.err and re.search(says, result.err), result.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--top-p", "0.5"], "--top-p has no effect without --sample"),
-        (["--chat"], "no chat template"),
-        (["--cut", "dog", "cat"], "no token"),
-        (["--without", "9.0"], "layer"),
-        (["-m", "minilm"], "minilm writes no text"),
-    ],
-)
-def test_what_can_not_be_met_is_one_line(attncli, decoder, arguments, says):
-    model = [] if "-m" in arguments else ["-m", decoder]
-    result = attncli("generate", *model, TEXT, *FEW, *arguments)
-    assert result.code == 2 and says in result.err.splitlines()[-1] and "Traceback" not in result.err
-
-
 def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):
     directory = make_foreign(tmp_path / "t5", "t5")
     model = load_model(directory, "cpu")
