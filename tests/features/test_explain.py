@@ -229,18 +229,6 @@ def test_a_query_that_may_attend_to_nothing_says_so():
     assert drawn.count("masked") == 5
 
 
-def test_the_beginning_says_which_row_it_is_and_where_the_query_comes_from():
-    head = made_up()
-    report = row_report(document(head, 2))
-    assert " · ".join(report.title) == 'made-up · layer 0 head 0 · mask padding · query 2 "##s"'
-    x, q = (part.text for part in report.parts[:2])
-    assert x.startswith(f"x = ({head.x[2][0]:.3f}, ") and x.endswith(f"[{len(head.x[2])}], the attention's input")
-    assert q.startswith(f"q = W_Q x = ({head.query[2][0]:.3f}, ")
-    shared = document(replace(head, group=range(6, 9)), 2)
-    assert shared["group"] == [6, 7, 8] and "heads 6-8 share their keys and values" in str(row_report(shared))
-    assert "share" not in str(report)
-
-
 def test_tokens_and_names_are_not_for_the_terminal_to_obey():
     explained = document(made_up(), 1)
     for place in (explained["query"], *explained["keys"]):

@@ -118,14 +118,6 @@ def test_maps_that_do_not_fit_are_refused_before_anything_is_written(attncli, de
     assert not (tmp_path / "w.npz").exists()
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".json"])
-def test_files_say_again_what_was_written(attncli, decoder, tmp_path, suffix, written):
-    path = tmp_path / f"w{suffix}"
-    assert attncli("generate", "-m", decoder, TEXT, *FEW, "-o", path).code == 0
-    assert load_record(path).written == written()["tokens"][0]["index"]
-    assert attncli("run", "--from", path, "-l", "0").out.splitlines()[1].startswith('written: "')
-
-
 BEGIN = f"{TEXT} the"
 END = "m, it sat.\n\nThe cat (it's 3), the cat"
 

@@ -198,11 +198,6 @@ def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncl
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
-    with interrupted(0):
-        assert attncli("probe", TREEBANK) == (130, "", "")
-
-
 def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
     path = tmp_path / "odd.conllu"
     odd = "".join(ROOT_ONLY.replace("Yes", form) for form in ("\x01", "\u200b", "\u00a0"))
