@@ -15,6 +15,7 @@ import difflib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -41,30 +42,24 @@ _LONGEST = 40  # characters of a written text, in a sentence
 
 
 class Left(NamedTuple):
-    """The rest of a text some of whose tokens were erased.
+    """The rest of a text some of whose tokens were deleted.
 
     vectors: the last ones, `[token, hidden_size]`. places: the places of the remaining tokens in the original text.
-    deleted: whether the other tokens are gone; otherwise [MASK] stands in their place.
     """
 
     vectors: Tensor
     places: Sequence[int]
-    deleted: bool
 
     def tokens(self, whole: Tokens) -> Tokens:
         """Return the tokens that have vectors."""
-        return whole.take(self.places) if self.deleted else whole
-
-    def row(self, place: int) -> int:
-        """Return the row of `vectors` for a place in the original text."""
-        return self.places.index(place) if self.deleted else place
+        return whole if len(self.places) == len(whole) else whole.take(self.places)
 
 
 class Question(ABC):
     """A number of the last vectors of its texts.
 
     kind: of `choices.QuestionKind`; about: the number in words. protected: places of the first text at which the output
-    is measured, so that these tokens can't be erased.
+    is measured, so that these tokens can't be deleted.
     """
 
     kind: str
@@ -80,7 +75,7 @@ class Question(ABC):
 
     @abstractmethod
     def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
-        """Compute the number where tokens of the first text were erased, `[left]`, float64.
+        """Compute the number where tokens of the first text were deleted, `[left]`, float64.
 
         A number over all tokens is computed over those that are left. others: the last vectors of the copies of each
         other text, `[copy, token, hidden_size]`; by default those of the unchanged texts.
@@ -116,6 +111,14 @@ class Question(ABC):
         """Compute the number without a change, with these texts in place of the first ones."""
         with torch.inference_mode():
             return float(self([text.last for text in [*texts, *self.texts[len(texts) :]]])[0])
+
+    def of_another(self, text: Unchanged) -> "Question":
+        """Ask the same of another text of as many tokens in place of the first, at the same places."""
+        other = copy(self)
+        for name in ("value", "before"):  # kept from the first text
+            vars(other).pop(name, None)
+        other.texts = [text, *self.texts[1:]]
+        return other
 
     def effects(
         self,
@@ -163,8 +166,8 @@ class Distance(Question):
     def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
         whole, found = self.texts[0].last[0].double(), []
         for one in left:
-            vectors, before = one.vectors[[one.row(place) for place in one.places]], whole[list(one.places)]
-            found.append(((vectors - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+            before = whole[list(one.places)]
+            found.append(((one.vectors - before).norm(dim=-1) / before.norm(dim=-1)).mean())
         return torch.stack(found)
 
 
@@ -295,7 +298,7 @@ class Divergence(Predicted):
                 places = [place for place in self.places if place in one.places]
                 before = before[:, [self.places.index(place) for place in places]]
             elif self.output.kind == "span":  # over the tokens that are left
-                before = (before[:, list(one.places)] if one.deleted else before).log_softmax(dim=1)
+                before = before[:, list(one.places)].log_softmax(dim=1)
             after = _log_probabilities(self.output, _logits_of(self.output, [one], text.tokens.spoken, places))
             found.append(_kl_divergence(before, after))
         return torch.cat(found)
@@ -310,13 +313,13 @@ def _label_name(model: Engine, output: Output, label: int) -> str:
 
 
 def _complete(copies: Tensor) -> list[Left]:
-    """Return copies of a text, `[copy, token, hidden_size]`, of which nothing was erased."""
-    return [Left(vectors, range(len(vectors)), False) for vectors in copies]
+    """Return copies of a text, `[copy, token, hidden_size]`, of which nothing was deleted."""
+    return [Left(vectors, range(len(vectors))) for vectors in copies]
 
 
 def _logits_of(output: Output, left: Sequence[Left], whole: Tokens, places: Sequence[int] | None = None) -> Tensor:
-    """Compute the logits of a text some of whose tokens were erased, float64 `[left, ...]`; places: of these tokens."""
-    rows = None if places is None else [[one.row(place) for place in places] for one in left]
+    """Compute the logits of what is left of a text, float64 `[left, ...]`; places: of these tokens of the full text."""
+    rows = None if places is None else [[one.places.index(place) for place in places] for one in left]
     return torch.stack(output([one.vectors for one in left], [one.tokens(whole) for one in left], rows)).double()
 
 

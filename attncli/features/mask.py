@@ -302,12 +302,9 @@ def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten:
     return found._replace(note=note, leaks=leaks)
 
 
-def measure_prefixes(engine: "Engine", tokens: Tokens, others: str = "causal") -> Deviation:
-    """Compare the vectors of the first third and of the first two thirds of a text with those of all of it.
-
-    others: the mask under which all of it is read.
-    """
-    every = engine.hidden_states(tokens, others)
+def measure_prefixes(engine: "Engine", tokens: Tokens) -> Deviation:
+    """Compare the vectors of the first third and of the first two thirds of a text with those of all of it."""
+    every = engine.hidden_states(tokens, "causal")
     lengths = sorted({max(1, len(tokens) * part // 3) for part in (1, 2)})
     found = [
         difference(engine, engine.hidden_states(tokens.take(range(length)), "causal"), every) for length in lengths
@@ -331,7 +328,7 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
     return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
 
 
-def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positions: bool = False) -> Deviation:
+def measure_permutation(engine: "Engine", tokens: Tokens, positions: bool = False) -> Deviation:
     """Compare the vectors of permuted tokens with permuted vectors.
 
     positions: whether they are in the input, which is the control; its note has the permuted words.
@@ -345,7 +342,7 @@ def measure_permutation(engine: "Engine", tokens: Tokens, seed: int = 0, positio
 
     if isinstance(engine, Model) and engine.config.goes_by_order:
         raise RequestError("a window or a convolution goes by the order of the tokens")
-    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(seed)).tolist()
+    order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0)).tolist()
     straight = engine.hidden_states(tokens, "none", positions=positions)
     shuffled = engine.hidden_states(tokens.take(order), "none", positions=positions)
     found = difference(engine, [state[order] for state in straight], shuffled)

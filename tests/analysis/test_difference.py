@@ -1,6 +1,5 @@
 """Two records beside each other: nothing is different from itself, and which one is first hardly matters."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from records import attention_records, layered_records, record_of
 
 from attncli.analysis.difference import difference
 from attncli.base.errors import RequestError
-from attncli.features.diff import difference_report, largest_cells
+from attncli.features.diff import largest_cells
 
 
 @st.composite
@@ -21,14 +20,6 @@ def pairs(draw, padding=0):
     numbers = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     weights = numbers.random(first.weights.shape, dtype=np.float32) * first.mask
     return first, replace(first, weights=weights / weights.sum(axis=-1, keepdims=True))
-
-
-@given(pairs(padding=1))
-def test_it_is_symmetric_but_for_the_sign(both):
-    there, back = difference(*both), difference(*reversed(both))
-    np.testing.assert_array_equal(there.moved, back.moved)
-    assert there.heads() == back.heads()
-    assert [cell.change for cell in largest_cells(there, 7)] == [-cell.change for cell in largest_cells(back, 7)]
 
 
 @given(pairs(padding=2))
@@ -82,14 +73,3 @@ def test_what_does_not_stand_beside_each_other_is_refused():
         RequestError, match=r"no head in common: one holds layers 0, heads .*, the other layers 1, heads"
     ):
         difference(record.select(layers=0), record.select(layers=1))
-
-
-@given(pairs(padding=1), st.integers(1, 12))
-def test_the_document_holds_heads_and_cells_in_their_order(both, top):
-    found = difference(*both)
-    made = json.loads(json.dumps(difference_report(found, top).document(), allow_nan=False))
-    assert [(row["layer"], row["head"]) for row in made["heads"]] == found.heads()
-    assert [row["moved"] for row in made["heads"]] == [found.of(*head) for head in found.heads()]
-    assert [row["change"] for row in made["cells"]] == [cell.change for cell in largest_cells(found, top)]
-    for name, record in zip(("first", "second"), both, strict=True):
-        assert made[name]["tokens"] == record.tokens.text and "key_tokens" not in made[name]

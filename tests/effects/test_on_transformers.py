@@ -1,8 +1,7 @@
-"""Ablation, cuts and patches inside transformers' networks, beside the same done by hooks on their modules."""
+"""Ablation and cuts inside transformers' networks, beside the same done by hooks on their modules."""
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from small_networks import make_small
 from attncli import load_model
 from attncli.features.ablate import ablate
 from attncli.features.cut import cut
-from attncli.features.patch import patch
 from attncli.models.engine import Engine
 
 TEXT, ANSWER = "the cat sat", "a cat on a mat"
@@ -36,42 +34,41 @@ class Sides(NamedTuple):
     ids: list[int]
     fed: list[int] | None
     asking: dict[str, str | None]
-    measure: Callable[[Said, Said], Measure]
+    measure: Callable[[Said], Measure]
 
     def effect(self, **changed) -> float:
         """By hand: what is asked with these changes, less what it is without."""
         before = self.theirs.run(self.ids, self.fed)
-        ask = self.measure(before, before)
+        ask = self.measure(before)
         return ask(self.theirs.run(self.ids, self.fed, **changed)) - ask(before)
 
 
 # --- what is asked --------------------------------------------------------------------------------------
 
 
-def probability(place: int, label: int | None, before: Said, aim: Said) -> Measure:
+def probability(place: int, label: int | None, before: Said) -> Measure:
     label = int(before.logits[place].argmax()) if label is None else label
     return lambda made: float(made.likely[place, label].exp())
 
 
-def logit(place: int, label: int, before: Said, aim: Said) -> Measure:
+def logit(place: int, label: int, before: Said) -> Measure:
     return lambda made: float(made.logits[place, label])
 
 
-def log_probability(goal: list[int], before: Said, aim: Said) -> Measure:
+def log_probability(goal: list[int], before: Said) -> Measure:
     return lambda made: float(np.mean([float(made.likely[place, label]) for place, label in enumerate(goal)]))
 
 
-def distance(before: Said, aim: Said) -> Measure:
-    """Measure the distance from `aim`: the unchanged text, unless it is patched from another one."""
-    return lambda made: float(((made.last - aim.last).norm(dim=-1) / aim.last.norm(dim=-1)).mean())
+def distance(before: Said) -> Measure:
+    return lambda made: float(((made.last - before.last).norm(dim=-1) / before.last.norm(dim=-1)).mean())
 
 
-def divergence(place: int, before: Said, aim: Said) -> Measure:
-    of = aim.likely if aim.likely.dim() == 1 else aim.likely[place]
+def divergence(place: int, before: Said) -> Measure:
+    of = before.likely if before.likely.dim() == 1 else before.likely[place]
     return lambda made: float((of.exp() * (of - (made.likely if made.likely.dim() == 1 else made.likely[place]))).sum())
 
 
-def class_probability(label: int, before: Said, aim: Said) -> Measure:
+def class_probability(label: int, before: Said) -> Measure:
     return lambda made: float(made.likely[label].exp())
 
 
@@ -143,11 +140,6 @@ DECODERS = ["gpt2", "llama", "gemma3", "gemma2", "gemma2-uncapped", "gpt_oss", "
 PARTS = [(name, part) for name in ("t5", "bart") for part in ("encoder", "decoder", "cross")]
 PLACES = [*((name, "decoder") for name in DECODERS), ("esm", "encoder"), *PARTS]
 QUICK = {("gpt2", "decoder"), ("llama", "decoder"), ("t5", "cross")}
-PATCHED = {
-    ("gpt2", "decoder", "next", "head"),
-    ("llama", "decoder", "next", "token"),
-    ("t5", "cross", "written", "layer"),
-}
 
 
 def slow_unless(quick, cases):
@@ -206,7 +198,7 @@ def check_ablation(one: Sides) -> None:
     references = torch.cat([one.theirs.outputs(one.theirs.tokenizer(text).input_ids) for text in REFERENCE], dim=1)
     before = one.theirs.run(one.ids, one.fed)
     size = len(one.theirs.seen[0])
-    assert found.answer.value == pytest.approx(one.measure(before, before)(before), abs=NEAR)
+    assert found.answer.value == pytest.approx(one.measure(before)(before), abs=NEAR)
     for place, way in enumerate(found.ways):
         of = partial(ablated, one, way, references=references, size=size)
         each = [[of([(layer, head)]) for head in heads] for layer in layers]
@@ -278,66 +270,3 @@ def test_each_edge_by_itself_is_that_edge_cut(sides, name, part, keep_rest):
         assert np.array_equal(found.can_matter[there], expected[there] != 0)
         np.testing.assert_allclose(found.weights, maps[layers][:, [1, 0]].mean(axis=(0, 1)), atol=NEAR)
         assert np.nanmax(np.abs(found.effects)) > 10 * NEAR
-
-
-# --- patches --------------------------------------------------------------------------------------------
-
-
-def like(one: Sides) -> str:
-    """Another text with as many tokens, of which a decoder writes as many as it writes of the text."""
-    written = 0 if one.fed is not None or not one.theirs.paired else len(one.theirs.written(one.ids))
-    for count in range(1, len(one.ids)):
-        for words in product(("a", "mat", "it", "on", "cat"), repeat=count):
-            ids = one.theirs.tokenizer(" ".join(words)).input_ids
-            if len(ids) > len(one.ids):
-                break
-            if len(ids) == len(one.ids) and (not written or len(one.theirs.written(ids)) == written):
-                return " ".join(words)
-    raise AssertionError(one.model.place.name)
-
-
-@pytest.mark.parametrize(
-    ("name", "part", "question", "by"),
-    slow_unless(
-        lambda case: case in PATCHED,
-        [
-            (*case, by)
-            for case in EVERY
-            if case[2] not in ("own", "divergence at", "target at")
-            for by in ("head", "layer", "token")
-        ],
-    ),
-)
-def test_patches_are_those_that_hooks_put(sides, name, part, question, by):
-    """Two heads of two layers in another order than the model's."""
-    one = sides(name, part, question)
-    b = like(one)
-    other_ids = one.theirs.tokenizer(b).input_ids
-    layers, heads = [1, 0], [1, 0]
-    found = patch(one.model, TEXT, b, by=by, layer=layers, head=heads, **one.asking)
-    aim = one.theirs.run(other_ids, one.fed)
-    before = one.theirs.run(one.ids, one.fed)
-    ask = one.measure(before, aim)
-    own, other = one.theirs.outputs(one.ids, one.fed), one.theirs.outputs(other_ids, one.fed)
-    assert found.answer.value == pytest.approx(ask(before), abs=NEAR) and found.other == pytest.approx(
-        ask(aim), abs=NEAR
-    )
-
-    def patched(some, token=None):
-        changes = {}
-        for layer, head in some:
-            changes[layer, head] = own[layer, :, head].clone()
-            rows = slice(None) if token is None else token
-            changes[layer, head][rows] = other[layer, rows, head]
-        return ask(one.theirs.run(one.ids, one.fed, changes=changes)) - ask(before)
-
-    if by == "head":
-        expected = [[patched([(layer, head)]) for head in heads] for layer in layers]
-    elif by == "layer":
-        expected = [[patched([(layer, head) for head in heads])] for layer in layers]
-    else:
-        tokens = range(own.shape[1])
-        expected = [[patched([(layer, head) for head in heads], token) for token in tokens] for layer in layers]
-    np.testing.assert_allclose(found.effects, expected, atol=NEAR)
-    assert found.together == pytest.approx(patched([(layer, head) for layer in layers for head in heads]), abs=NEAR)
-    assert np.abs(found.effects).max() > 10 * NEAR and abs(found.itself) < NEAR

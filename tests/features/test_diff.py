@@ -208,15 +208,6 @@ def test_the_maps_are_those_of_the_heads_that_differ_most():
         assert ((red > blue) == (change > 0))[np.abs(change) > 0.05].all()
 
 
-def test_every_head_has_its_number_and_the_maps_their_names():
-    found = two()
-    words = texts_in_picture(drawn_of(found))
-    for moved in found.moved.flat:
-        assert in_cell(moved) in words
-    layer, head = found.heads()[0]
-    assert {f"A {layer}.{head}", f"B {layer}.{head}", "B - A", "A: one · B: other"} <= set(words)
-
-
 def test_the_cells_that_differ_most_have_frames_in_all_three_maps():
     found = two(layers=1, heads=1, tokens=6)
     drawn = drawn_of(found, 4)

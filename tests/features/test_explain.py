@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from pictures import check_nothing_overlaps, picture_texts
 from records import record_of as made_record
 
 from attncli import record_of
 from attncli.features.explain import (
-    BAND,
     HIDDEN,
     HIDDEN_BAR,
     MOST_ROWS,
@@ -31,21 +29,6 @@ from attncli.report.figure import figure_of
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "3", "-H", "1")
 STEPS = ("score", "scaled", "raised", "weight", "value_norm", "contribution")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-@pytest.mark.parametrize("query", ["it", "0", "[SEP]", "the#2"])
-def test_it_says_what_run_says_to_the_last_digit(attncli, mask, query):
-    options = [TEXT, *WHERE, "--mask", mask, "--pad-to", "18"]
-    explained = json.loads(attncli("explain", *options, "--query", query, "--json").out)
-    ran = json.loads(attncli("run", *options, "--json").out)["records"][0]
-    row = ran["attention"][0]["weights"][explained["query"]["index"]]
-    assert np.array_equal(np.float32([key["weight"] for key in explained["keys"]]), np.float32(row))
-    assert [key["token"] for key in explained["keys"]] == ran["tokens"]
-    shown = attncli("explain", *options, "--query", query).out
-    table = [line.split() for line in shown.splitlines() if line[:4].strip().isdigit()]
-    assert [line[5] for line in table] == [f"{weight:.3f}" for weight in row]
 
 
 # --- a saved record ----------------------------------------------------------------------------------------
@@ -246,18 +229,6 @@ def test_a_query_that_may_attend_to_nothing_says_so():
     assert drawn.count("masked") == 5
 
 
-def test_the_beginning_says_which_row_it_is_and_where_the_query_comes_from():
-    head = made_up()
-    report = row_report(document(head, 2))
-    assert " · ".join(report.title) == 'made-up · layer 0 head 0 · mask padding · query 2 "##s"'
-    x, q = (part.text for part in report.parts[:2])
-    assert x.startswith(f"x = ({head.x[2][0]:.3f}, ") and x.endswith(f"[{len(head.x[2])}], the attention's input")
-    assert q.startswith(f"q = W_Q x = ({head.query[2][0]:.3f}, ")
-    shared = document(replace(head, group=range(6, 9)), 2)
-    assert shared["group"] == [6, 7, 8] and "heads 6-8 share their keys and values" in str(row_report(shared))
-    assert "share" not in str(report)
-
-
 def test_tokens_and_names_are_not_for_the_terminal_to_obey():
     explained = document(made_up(), 1)
     for place in (explained["query"], *explained["keys"]):
@@ -287,19 +258,6 @@ def test_the_picture_has_every_cell_and_bars_as_long_as_their_numbers(head, quer
     for step, found in zip(STEPS, lengths, strict=True):
         numbers = np.array([key[step] for key in explained["keys"]])
         np.testing.assert_allclose(found * np.abs(numbers).max(), numbers * np.abs(found).max(), atol=1e-6)
-
-
-def test_masked_keys_are_faint_and_the_querys_own_row_stands_out():
-    drawn = drawn_of(document(made_up(tokens=6, mask=np.tri(6, dtype=bool)), 3))
-    assert picture_texts(drawn).count("masked") == 2
-
-    def patches(colour):
-        return [one for one in drawn.axes[0].patches if one.get_facecolor()[:3] == pytest.approx(to_rgb(colour))]
-
-    assert len(patches(HIDDEN_BAR)) == 2 * len(STEPS)
-    [band] = patches(BAND)
-    [label] = [text for text in drawn.findobj(Text) if text.get_text().startswith("3 ")]
-    assert band.get_y() < label.get_position()[1] < band.get_y() + band.get_height()
 
 
 @pytest.mark.slow

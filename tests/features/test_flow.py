@@ -10,7 +10,7 @@ import pytest
 from foreign_checkpoints import make_foreign
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import attention_records, cross_records, layered_records, record_of
+from records import attention_records, layered_records, record_of
 
 import attncli as package
 from attncli import load_record
@@ -148,12 +148,6 @@ def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
 
 
 # --- the arithmetic -------------------------------------------------------------------------------------
-
-
-@given(cross_records())
-def test_nothing_is_followed_into_another_text(record):
-    with pytest.raises(RequestError, match="another text"):
-        follow(record)
 
 
 @st.composite

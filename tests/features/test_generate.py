@@ -118,14 +118,6 @@ def test_maps_that_do_not_fit_are_refused_before_anything_is_written(attncli, de
     assert not (tmp_path / "w.npz").exists()
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".json"])
-def test_files_say_again_what_was_written(attncli, decoder, tmp_path, suffix, written):
-    path = tmp_path / f"w{suffix}"
-    assert attncli("generate", "-m", decoder, TEXT, *FEW, "-o", path).code == 0
-    assert load_record(path).written == written()["tokens"][0]["index"]
-    assert attncli("run", "--from", path, "-l", "0").out.splitlines()[1].startswith('written: "')
-
-
 BEGIN = f"{TEXT} the"
 END = "m, it sat.\n\nThe cat (it's 3), the cat"
 
@@ -264,22 +256,6 @@ def test_a_hostile_template_is_one_line(attncli, tmp_path):
     result = attncli("generate", "-m", directory, "the cat", "--chat", *FEW)
     assert result.code == 2 and len(result.err.splitlines()) == 1 and "\x1b" not in result.err
     assert "chat template" in result.err and re.search(says, result.err), result.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--top-p", "0.5"], "--top-p has no effect without --sample"),
-        (["--chat"], "no chat template"),
-        (["--cut", "dog", "cat"], "no token"),
-        (["--without", "9.0"], "layer"),
-        (["-m", "minilm"], "minilm writes no text"),
-    ],
-)
-def test_what_can_not_be_met_is_one_line(attncli, decoder, arguments, says):
-    model = [] if "-m" in arguments else ["-m", decoder]
-    result = attncli("generate", *model, TEXT, *FEW, *arguments)
-    assert result.code == 2 and says in result.err.splitlines()[-1] and "Traceback" not in result.err
 
 
 def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):

@@ -89,17 +89,6 @@ def test_words_segments_and_width(attncli, folder, style):
 
 
 @pytest.mark.slow
-def test_a_saved_record_gives_the_same_picture(attncli, minilm, folder):
-    minilm.attend(TEXT, layers=[1, 4], heads=[2, 6]).save("maps.safetensors")
-    for options in (["-l", "1", "-H", "6"], ["-l", "1,4", "-H", "2,6"]):
-        attncli("heatmap", *options, "-o", "model.png", TEXT)
-        attncli("heatmap", *options, "-o", "saved.png", "--from", "maps.safetensors")
-        assert (folder / "model.png").read_bytes() == (folder / "saved.png").read_bytes()
-    attncli("heatmap", "--from", "maps.safetensors", "-o", "out.svg")
-    assert "minilm · layer 4 · heads 2,6 · mask padding" in svg_texts("out.svg")
-
-
-@pytest.mark.slow
 def test_scale_colours_and_dots(attncli, folder):
     sizes = []
     for dpi in ("40", "80"):

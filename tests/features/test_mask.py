@@ -26,6 +26,8 @@ from attncli.features.mask import (
     compare_masks,
     difference,
     mask_effects,
+    measure_exactly,
+    measure_permutation,
     measure_windows,
     reaches,
 )
@@ -33,7 +35,6 @@ from attncli.models import model as encoder
 from attncli.models import transformers_place
 from attncli.models.families import FAMILIES
 from attncli.models.model import Model
-from attncli.models.network import Layer
 from attncli.record import Input, Request
 
 TEXT = "The trophy does not fit in the suitcase."
@@ -64,37 +65,6 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     assert [law["name"] for law in text["laws"]] == NAMES
 
 
-@pytest.mark.parametrize(
-    ("mask", "words"),
-    [
-        (np.ones((4, 4), dtype=bool), "hidden: nothing"),
-        (np.tri(4, dtype=bool), "hidden: later keys"),
-        (np.tri(4, dtype=bool) & [True, True, True, False], "hidden: later keys, [PAD]"),
-        (np.ones((4, 4), dtype=bool) & [True, True, True, False], "hidden: [PAD]"),
-        (np.tri(4, k=1, dtype=bool) & np.tri(4, k=1, dtype=bool).T, "hidden: keys too far away"),
-    ],
-)
-def test_it_says_which_keys_are_hidden(mask, words):
-    padding = 1 if words.endswith("[PAD]") else 0
-    record = record_of(np.full((1, 1, 4, 4), 0.25), mask, padding=padding)
-    assert feature._hidden_keys(record, 0) == words
-
-
-def test_a_law_has_its_deviation_and_a_verdict():
-    laws = [
-        feature.Law("", "a", 2e-7, True),
-        feature.Law("", "b", 0.5, False),
-        feature.Law("", "c", None, None, "no room"),
-        feature.Law("", "d", 1e-3, None),
-    ]
-    assert [(*row[:2], row[2].text) for row in feature._laws(laws).rows] == [
-        ("a", "2.0e-07", "holds"),
-        ("b", "5.0e-01", "DOES NOT HOLD"),
-        ("c\n  (no room)", "-", "not tested"),
-        ("d", "1.0e-03", "no change seen"),
-    ]
-
-
 def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
     monkeypatch.setattr(feature.Masked, "lawful", property(lambda self: False))
     assert attncli("mask", TEXT).code == 1
@@ -104,12 +74,6 @@ def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
 
 
 CAT = "The cat sat on the mat."
-
-
-@pytest.mark.slow
-def test_without_a_length_there_are_four_pads_unless_there_is_no_room(minilm):
-    assert sum(compare_masks(minilm, Input(CAT, "A pair."), Request(0, 0)).tokens.padding) == 4
-    assert sum(compare_masks(minilm, Input("word " * 509), Request(0, 0)).tokens.padding) == 1
 
 
 @pytest.mark.parametrize("family", EACH)
@@ -281,13 +245,6 @@ def test_tokens_touch_in_self_attention_and_nowhere_else(small, monkeypatch):
     assert laws["alone"].holds is False and laws["alone"].deviation == pytest.approx(laws["together"].deviation)
 
 
-def test_a_network_in_which_tokens_touch_elsewhere_breaks_that_law(small, monkeypatch):
-    """Here a thousandth of the mean of all tokens is added after every layer."""
-    after = Layer.after
-    monkeypatch.setattr(Layer, "after", lambda self, x, heads: after(self, x, heads) + 1e-3 * x.mean(dim=0))
-    assert laws_of(small)["alone"].holds is False
-
-
 def test_a_token_alone_has_the_vectors_that_transformers_gives_under_such_a_mask(tiny):
     """The mask of transformers hides all other keys in every layer."""
     from transformers import AutoModel
@@ -334,18 +291,6 @@ def test_of_an_encoder_by_transformers_those_of_padding_are_tested(foreign):
     for family in (*ENCODER_DECODERS, "modernbert"):
         laws = laws_of(foreign(family), "the cat sat on a mat", pad_to=20)
         assert [law.holds for law in laws.values()] == [True, True, True, None, True, None, None]
-
-
-def test_a_causal_law_that_is_broken_is_seen(foreign, monkeypatch):
-    model = foreign("gpt2")
-    states = type(model).hidden_states
-
-    def mixed(self, tokens, mask="padding", positions=True):
-        """Return the states of a network in which every token sees all others."""
-        return [state + state.mean(dim=0) for state in states(self, tokens, mask, positions)]
-
-    monkeypatch.setattr(type(model), "hidden_states", mixed)
-    assert laws_of(model, "the cat sat on a mat")["causal"].holds is False
 
 
 def test_what_rounding_explains_grows_with_the_vectors(foreign):
@@ -399,16 +344,6 @@ def test_beyond_the_reach_nothing_changes_and_within_something(model, own, dtype
             assert one.within > 1e-6
 
 
-@pytest.mark.parametrize("ignored", [{1}, {2}, {1, 2}])
-def test_a_network_that_forgets_a_window_breaks_the_law(model, monkeypatch, ignored):
-    made, masks = model(None, 2, 1, None), encoder.layer_masks
-    tokens = made.tokenizer.encode(LONG)
-    forgotten = lambda *asked: [None if layer in ignored else mask for layer, mask in enumerate(masks(*asked))]  # noqa: E731
-    monkeypatch.setattr(encoder, "layer_masks", forgotten)
-    found = measure_windows(made, tokens)
-    assert found.law.holds is False and found.law.deviation > 1e-3
-
-
 def test_a_window_that_is_one_too_wide_breaks_the_law(model):
     made = model(None, REACH, None, REACH)
 
@@ -447,3 +382,11 @@ def test_of_a_decoder_of_ours_a_text_read_token_by_token_has_the_vectors_of_one_
     assert law.holds is True and law.deviation > 0
     monkeypatch.setattr("attncli.models.generation.KeysAndValues.begin", lambda self, block: block)  # forgets them
     assert laws_of(model, "the cat sat on a mat")["kept keys and values"].holds is False
+
+
+def test_a_law_that_rounding_hides_is_measured_again_in_float64(tiny, monkeypatch):
+    model = load_model(str(tiny("llama")), "cpu")
+    tokens = model.tokenizer.encode("the cat sat on a mat")
+    monkeypatch.setattr(feature, "tolerance", lambda engine, largest: 1e-12 if engine is model else 1e-9)
+    found = measure_exactly(measure_permutation, model, tokens)
+    assert 0 < found.deviation <= found.tolerance and "in float64; " in found.note

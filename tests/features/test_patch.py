@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from checkpoints import EACH, load_both
 from hooks import outputs_put, outputs_seen
-from slow import slow_except
 
 from attncli import load_model
 from attncli.effects.question import Asking, make_question
@@ -113,13 +112,6 @@ def test_a_prediction_is_measured_from_that_of_b_where_a_has_its_mask(tiny):
     assert found.answer.value == pytest.approx(float(start.exp()[0, place]))
 
 
-def test_what_other_texts_give_leads_elsewhere(minilm):
-    found = patch(minilm, "The cat sat on the mat.", "The dog sat on the mat.", by="layer")
-    assert found.controls.shape == (5, 6, 1) and found.together_controls.shape == (5,)
-    assert found.together / found.difference > 0.8
-    assert (found.together_controls / found.difference < 0.1).all()
-
-
 # --- the command ------------------------------------------------------------------------------------------
 
 CAT, DOG = "The cat sat on the mat.", "The dog sat on the mat."
@@ -140,16 +132,3 @@ def test_shares_are_of_the_way_between_the_two_outputs(attncli):
     )
     [row] = [line.split() for line in shown.splitlines() if line.startswith(f" {largest['layer']}.{largest['head']} ")]
     assert row[1:] == [signed(largest["share"]), signed(largest["control"])]
-
-
-@pytest.mark.parametrize("by", slow_except(["layer", "token"], ["layer"]))
-def test_parts_have_their_names(attncli, by):
-    line = ("patch", "--by", by, "-l", "5,0", CAT, DOG)
-    document, shown = json.loads(attncli(*line, "--json").out), attncli(*line).out
-    if by == "layer":
-        assert [one["layer"] for one in document["patches"]] == [5, 0] and "layer 5" in shown
-    else:
-        assert [one["index"] for one in document["patches"]] == [*range(9), *range(9)]
-        assert [one["other_token"] for one in document["patches"]][2] == "dog"
-        assert "layer 5, cat <- dog" in shown and "layer 5, the#2" in shown
-    assert "all of these at once" in shown and document["together"]["itself"] == 0

@@ -126,52 +126,32 @@ def test_it_finds_what_the_paper_would(minilm, probed, tmp_path):
     assert [document["treebank"][name] for name in ("shared", "left_out", "respelled")] == [7, 2, 1]
 
 
-def test_words_that_share_tokens_are_named(attncli, tmp_path):
-    path = tmp_path / "shared.conllu"
-    path.write_text(SHARED, encoding="utf-8")
-    said = " ".join(attncli("probe", path).out.split())
-    assert "7 of 22 words share a token with another word" in said and "2 of them depend on such a word" in said
-    assert "1 sentence is read by its forms" in said
-
-
-def test_the_document(probed):
-    document = probed(TREEBANK)
-    assert document["model"]["name"] == "minilm" and document["test"] is None and document["partial"] is False
-    counts = {"sentences": 40, "words": 380, "shared": 4, "left_out": 0, "respelled": 0, "skipped": 0}
-    assert document["treebank"] == {"path": str(TREEBANK), **counts}
-    first, *others = document["relations"]
-    assert first["relation"] == "all" and first["count"] == sum(row["count"] for row in others)
-    counts = [row["count"] for row in others]
-    assert counts == sorted(counts, reverse=True)
-    trees = document["trees"]
-    assert trees["edges"] == first["count"] - 2  # "do" and "n't" share a token, and their edge; so do "ca" and "n't"
-    assert [row["layer"] for row in trees["layers"]] == list(range(6))
-    assert all(0 < row["uuas"] < 1 for row in trees["layers"])
-
-
 def test_the_terminal_says_what_the_document_says(attncli, probed):
     document = probed(TREEBANK, "--limit", "9")
     said = attncli("probe", TREEBANK, "--limit", "9").out
     lines = [re.split(r"\s{2,}", line.strip()) for line in said.splitlines()]
     for row in document["relations"]:
-        assert [
-            row["relation"],
-            f"{row['layer']}.{row['head']}",
-            row["direction"],
-            f"{100 * row['accuracy']:.1f}%",
-            f"{100 * row['interval']['low']:.0f}-{100 * row['interval']['high']:.0f}%",
-            f"{row['offset']:+d}",
-            f"{100 * row['offset_accuracy']:.1f}%",
-            str(row["count"]),
-            row["verdict"],
-        ] in lines
+        assert (row["relation"] == "all" or row["count"] >= 10) == (
+            [
+                row["relation"],
+                f"{row['layer']}.{row['head']}",
+                row["direction"],
+                f"{100 * row['accuracy']:.1f}%",
+                f"{100 * row['interval']['low']:.0f}-{100 * row['interval']['high']:.0f}%",
+                f"{row['offset']:+d}",
+                f"{100 * row['offset_accuracy']:.1f}%",
+                str(row["count"]),
+                row["verdict"],
+            ]
+            in lines
+        )
     for row in document["trees"]["layers"]:
         best = f"{row['layer']}.{row['best_head']}", f"{100 * row['best_head_uuas']:.1f}%"
         assert [str(row["layer"]), f"{100 * row['uuas']:.1f}%", *best] in lines
     assert "9 sentences" in said and "looks better than it is" in said
 
 
-def test_all_heads_of_a_relation_are_listed_and_those_with_few_words_marked(attncli, minilm, probed, tmp_path):
+def test_all_heads_of_a_relation_are_in_the_document(minilm, probed, tmp_path):
     path = tmp_path / "part.conllu"
     path.write_text("\n\n".join(TREEBANK.read_text(encoding="utf-8").split("\n\n")[:9]) + "\n\n", encoding="utf-8")
     rows, found = by_relation(probed(path)), clark(minilm, path)
@@ -184,36 +164,6 @@ def test_all_heads_of_a_relation_are_listed_and_those_with_few_words_marked(attn
             }
             assert {name: round(share * row["count"]) for name, share in row["heads"].items()} == best
         assert row["few"] == (row["count"] < 10)
-    [*lines] = map(str.split, attncli("probe", path).out.splitlines())
-    for relation in ("det", "obj"):
-        row = rows[relation]
-        names = sorted(row["heads"], key=lambda name: -row["heads"][name])[:5]
-        shown = [part for name in names for part in (name, f"{row['heads'][name]:.0%}")]
-        assert [relation, f"{row['count']}{'*' if row['few'] else ''}", *shown] in lines
-    assert rows["obj"]["few"] and not rows["det"]["few"]
-
-
-@pytest.mark.slow
-def test_heads_are_chosen_on_one_treebank_and_measured_on_another(attncli, probed, tmp_path):
-    blocks = TREEBANK.read_text(encoding="utf-8").split("\n\n")
-    chosen, test = tmp_path / "chosen.conllu", tmp_path / "test.conllu"
-    chosen.write_text("\n\n".join(blocks[:20]) + "\n\n", encoding="utf-8")
-    test.write_text("\n\n".join(blocks[20:]), encoding="utf-8")
-    here, there, both = probed(chosen), probed(test), probed(chosen, "--test", test)
-    assert both["treebank"]["sentences"] == both["test"]["sentences"] == 20
-    mine, best, measured = by_relation(here), by_relation(there), by_relation(both)
-    assert set(measured) == set(mine)
-    for relation, row in measured.items():
-        for name in ("layer", "head", "direction", "offset"):
-            assert row[name] == mine[relation][name]
-        if relation in best:
-            assert row["accuracy"] <= best[relation]["accuracy"]
-            assert row["offset_accuracy"] <= best[relation]["offset_accuracy"]
-        else:
-            assert (row["count"], row["accuracy"]) == (0, None)
-    assert any(row["accuracy"] is None for row in measured.values())
-    said = attncli("probe", chosen, "--test", test).out
-    assert "looks better than it is" not in said and "test.conllu" in said and " - " in said
 
 
 def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, tmp_path):
@@ -235,17 +185,6 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
     assert "in no sentence that the model can read" in refused("probe", path)
 
 
-@pytest.mark.slow
-def test_a_dash_is_stdin(process, probed, refused):
-    result = process("probe", "-", "--limit", "9", "--json", stdin=TREEBANK.read_bytes())
-    document, expected = json.loads(result.out), probed(TREEBANK, "--limit", "9")
-    assert document["treebank"].pop("path") == "stdin" and expected["treebank"].pop("path") == str(TREEBANK)
-    assert document == expected
-    assert "both FILES and --test are stdin" in refused("probe", "-", "--test", "-")
-    broken = process("probe", "-", stdin=b"The cat sat.")
-    assert broken.code == 2 and "error: stdin, line 1: " in broken.err
-
-
 def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncli, tmp_path):
     with interrupted(12):
         result = attncli("probe", TREEBANK, "--json", "-o", tmp_path / "probe.png")
@@ -257,11 +196,6 @@ def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncl
         shown = attncli("probe", TREEBANK, "-o", tmp_path / "probe.png")
     assert shown.code == 130 and "PARTIAL" in shown.out.splitlines()[0]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interruption_before_anything_was_counted_prints_nothing(attncli):
-    with interrupted(0):
-        assert attncli("probe", TREEBANK) == (130, "", "")
 
 
 def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp_path):
@@ -302,17 +236,6 @@ def test_what_is_no_tree_is_told_of_and_passed_over(attncli, refused, probed, tm
     result = attncli("probe", path, "--skip-bad", "--json")
     assert (result.code, result.err) == (0, f"attncli: skipped {said}\n")
     assert json.loads(result.out)["treebank"]["sentences"] == 80
-
-
-@pytest.mark.slow
-def test_what_is_kept_is_not_counted_again(attncli, tmp_path, monkeypatch):
-    state, test = tmp_path / "state", tmp_path / "test.conllu"
-    test.write_bytes(TREEBANK.read_bytes())
-    asked = ("probe", TREEBANK, "--test", test, "--json")
-    whole = attncli(*asked)
-    assert attncli(*asked, "--state", state) == whole
-    monkeypatch.setattr(Tally, "plus", None)
-    assert attncli(*asked, "--state", state) == whole
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from treebanks import chain, conllu, plain, spaced
 
 from attncli import Notice, RequestError
 from attncli.corpus.running import Workplace
-from attncli.corpus.treebank import TreebankFormat, words_of
+from attncli.corpus.treebank import TreebankFormat
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, word_maps
 
@@ -33,20 +33,6 @@ def treebank(tmp_path):
         return str(path)
 
     return write
-
-
-@pytest.mark.slow
-def test_a_treebank_is_counted_as_its_sentences_one_by_one(minilm, sentences):
-    expected = Tally.nothing(6, 12)
-    for sentence in sentences:
-        record = minilm.attend(sentence.text)
-        tokens, sentence = words_of(record.tokens, sentence)
-        expected = expected.plus(word_maps(replace(record, tokens=tokens)), sentence)
-    told = []
-    found = probe_treebank(minilm, [TREEBANK], show=told.append)
-    assert told[-1].seen == (40, 380) and told[-1].shards == 1
-    assert not found.partial and found.test is None
-    assert plain(found.measured) == plain(expected)
 
 
 @pytest.mark.parametrize("shard_bytes", [700, 5000])

@@ -80,7 +80,7 @@ LINES = {  # @ and @@ stand for the texts
     "similar -f lines.txt --apart 1": "two texts are taken apart",
     "similar @ ' '": "empty",
     "trust -f lines.txt": "give the one to ask about as TEXT",
-    "trust cat": "needs 2 tokens that can be erased, this text has 1",
+    "trust cat": "needs 2 tokens that can be deleted, this text has 1",
     "generate -m minilm @": "minilm writes no text",
     "align '  '": "1 to 64 characters, and not 0",
     "align '3 March 2021' --attention location": "it is one of additive, dot, general, concat, transformer",

@@ -92,12 +92,6 @@ def test_one_head_shows_every_query_with_its_strongest_keys(attncli, instant):
         assert f"{named(record.tokens.text, best)} {weights[query, best]:.3f}" in line
 
 
-def test_several_texts_in_npz_are_refused_before_a_model_is_looked_for(refused, tmp_path):
-    (tmp_path / "two.txt").write_text("one\ntwo\n")
-    said = refused("run", "-f", tmp_path / "two.txt", "-m", tmp_path / "nowhere", "-o", tmp_path / "a.npz")
-    assert ".npz holds one text and there are 2; .safetensors holds many" in said
-
-
 def test_tokens_are_text_and_never_commands(attncli):
     hostile = "[bold]x[/bold] \x1b[31mred \x07 \u202egnirts :smile: \x9b5n"
     for options in (["-l", "all"], ["-H", "0"], []):
@@ -167,17 +161,6 @@ def test_a_saved_record_is_shown_as_its_text_would_be(suffix, attncli, known, tm
         if "all" in options and suffix == ".json":  # which does not keep what is usual of the heads
             shown, computed = ([*unmarked(one.out)[:8], one.code, one.err] for one in (shown, computed))
         assert shown == computed
-
-
-def test_json_without_a_selection_has_the_edges_that_stand_out(attncli):
-    document = json.loads(attncli("run", "--json", TEXT).out)
-    [record] = document["records"]
-    maps = {(one["layer"], one["head"]): one["weights"] for one in record["attention"]}
-    assert document["findings"]
-    for one in document["findings"]:
-        assert maps[one["layer"], one["head"]][one["query"]][one["key"]] == pytest.approx(one["weight"], abs=1e-6)
-        assert one["weight"] - one["usual"] >= 0.3 - 1e-6 and one["text"] == 0
-        assert [record["tokens"][one[end]] for end in ("query", "key")] == [one["query_token"], one["key_token"]]
 
 
 @pytest.mark.parametrize("selection", [(), ("-l", "all"), ("-l", "0-2"), ("-l", "3"), ("--words",)])

@@ -1,4 +1,4 @@
-"""Erased tokens: the text is the one that is left, held against transformers, for every question."""
+"""Deleted tokens: the text is the one that is left, held against transformers, for every question."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,7 @@ from invented import embedding_model
 
 from attncli import load_model
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust.erasing import (
-    DELETED,
-    MASKED,
-    Erasing,
-    leave_one_out,
-    leave_word_out,
-    order,
-    sizes,
-    ways,
-    words,
-)
+from attncli.features.trust.erasing import Erasing, leave_one_out, leave_word_out, order, sizes, words
 
 TEXT = "the cat sat on it, the big cat"
 QUESTIONS = {
@@ -29,32 +19,26 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("way", [MASKED, DELETED])
-def test_the_number_is_that_of_a_text_without_the_tokens(tiny, way):
+def test_the_number_is_that_of_a_text_without_the_tokens(tiny):
     folder = tiny("bert", head="ForSequenceClassification")
-    model = load_model(str(folder), device="cpu")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    question = make_question(model, TEXT, Asking(ask="logit", target="LABEL_1"))
+    question = make_question(load_model(str(folder), device="cpu"), TEXT, Asking(ask="logit", target="LABEL_1"))
     ids = question.texts[0].tokens.ids
     sets = [frozenset(some) for some in ([2], [1, 3, 8], range(1, len(ids) - 2))]
-    mask = model.tokenizer.backend.token_to_id("[MASK]")
-    for places, change in zip(sets, Erasing(question, way).changes(sets), strict=True):
-        if way == MASKED:
-            left = [mask if place in places else number for place, number in enumerate(ids)]
-        else:
-            left = [number for place, number in enumerate(ids) if place not in places]
+    for places, change in zip(sets, Erasing(question).changes(sets), strict=True):
+        left = [number for place, number in enumerate(ids) if place not in places]
         with torch.no_grad():
             logit = theirs(torch.tensor([left])).logits[0, 1].item()
         assert question.value - change == pytest.approx(logit, abs=1e-5)
 
 
-def test_a_word_is_erased_with_all_of_its_tokens(tiny):
+def test_a_word_is_deleted_with_all_of_its_tokens(tiny):
     """ "unable" is two tokens; without it the text is the one that is left. As many others: 20 pairs, or each token."""
     folder = tiny("bert", head="ForSequenceClassification")
     model = load_model(str(folder), device="cpu")
     asking = Asking(ask="logit", target="LABEL_1")
     question = make_question(model, "the unable cat sat", asking)
-    erasing = Erasing(question, DELETED)
+    erasing = Erasing(question)
     groups = words(question.texts[0].tokens, erasing.erasable)
     assert groups == [[1], [2, 3], [4], [5]]
     found, others = leave_word_out(erasing, groups, seed=0)
@@ -69,53 +53,40 @@ def test_a_word_is_erased_with_all_of_its_tokens(tiny):
 
 
 @pytest.mark.parametrize("head", QUESTIONS)
-def test_nothing_erased_changes_nothing_and_something_does(tiny, head):
+def test_nothing_deleted_changes_nothing_and_something_does(tiny, head):
     model = load_model(str(tiny("bert", head=head)), device="cpu", dtype="float64")
     for asking in QUESTIONS[head]:
         text = TEXT.replace("big", "[MASK]") if head == "ForMaskedLM" and asking.at is None else TEXT
         question = make_question(model, text, asking)
-        for way in ways(model):
-            erasing = Erasing(question, way)
-            del erasing.known[frozenset()]
-            nothing, *some = erasing.changes([frozenset(), *(frozenset([place]) for place in erasing.erasable)])
-            assert nothing == pytest.approx(0, abs=1e-9)
-            assert np.abs(some).min() > 1e-9
-            assert np.isfinite(some).all()
+        erasing = Erasing(question)
+        del erasing.known[frozenset()]
+        nothing, *some = erasing.changes([frozenset(), *(frozenset([place]) for place in erasing.erasable)])
+        assert nothing == pytest.approx(0, abs=1e-9)
+        assert np.abs(some).min() > 1e-9 and np.isfinite(some).all()
 
 
 def test_special_tokens_and_the_one_that_is_asked_at_stay(tiny):
     model = load_model(str(tiny("bert", head="ForMaskedLM")), device="cpu")
     question = make_question(model, "the [MASK] sat", Asking(ask="logit", target="cat"))
-    assert Erasing(question, DELETED).erasable == [1, 3]
+    assert Erasing(question).erasable == [1, 3]
     question = make_question(model, "the cat", Asking(ask="distance", pair="it"))
-    assert Erasing(question, DELETED).erasable == [1, 2, 4]
+    assert Erasing(question).erasable == [1, 2, 4]
 
 
-def test_of_two_texts_tokens_of_the_first_are_erased(tmp_path):
+def test_of_two_texts_tokens_of_the_first_are_deleted(tmp_path):
     model = embedding_model(tmp_path / "embedding")
     question = make_question(model, "the cat sat", Asking(similar_to="the big cat"))
     shorter = make_question(model, "the sat", Asking(similar_to="the big cat"))
-    assert leave_one_out(Erasing(question, DELETED))[1] == pytest.approx(question.value - shorter.value, abs=1e-9)
-    masked = make_question(model, "the [MASK] sat", Asking(similar_to="the big cat"))
-    assert leave_one_out(Erasing(question, MASKED))[1] == pytest.approx(question.value - masked.value, abs=1e-9)
+    assert leave_one_out(Erasing(question))[1] == pytest.approx(question.value - shorter.value, abs=1e-9)
 
 
-@pytest.mark.parametrize("way", [MASKED, DELETED])
-def test_a_distance_is_of_the_tokens_that_are_left(tiny, way):
+def test_a_distance_is_of_the_tokens_that_are_left(tiny):
     model = load_model(str(tiny("bert")), device="cpu", dtype="float64")
     question = make_question(model, "the cat sat", Asking())
-    [change] = Erasing(question, way).changes([frozenset([2])])
-    without = make_question(model, "the [MASK] sat" if way == MASKED else "the sat", Asking()).texts[0].last[0]
+    [change] = Erasing(question).changes([frozenset([2])])
     before = question.texts[0].last[0][[0, 1, 3, 4]]
-    after = without[[0, 1, 3, 4]] if way == MASKED else without
+    after = make_question(model, "the sat", Asking()).texts[0].last[0]
     assert change == pytest.approx(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean().item())
-
-
-def test_without_a_mask_token_tokens_are_only_deleted(tiny, monkeypatch):
-    model = load_model(str(tiny("bert")), device="cpu")
-    assert ways(model) == [MASKED, DELETED]
-    monkeypatch.setattr("attncli.features.trust.erasing.MASK_TOKENS", ("[GAP]",))
-    assert ways(model) == [DELETED]
 
 
 # --- rankings ---------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Other weights: what a permutation keeps, and that the same number comes out of a network that has them."""
 
+import numpy as np
 import pytest
 import torch
 from invented import embedding_model
 
 from attncli import load_model
-from attncli.effects.change import Reweigh, Unchanged, uniform
+from attncli.effects.change import Unchanged, uniform
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust.weights import OTHER, Permuted, shuffled
+from attncli.features.trust.weights import OTHER, REORDERED, Permuted, put_other_weights
 from attncli.models.block import Tap
 
 TEXT = "the cat sat on it, the big cat"
@@ -66,27 +67,36 @@ def test_a_seed_is_a_permutation(model):
 
 
 def test_effects_are_those_of_a_network_that_has_these_weights(model):
-    question = make_question(model, TEXT, Asking(target="LABEL_0", ask="logit"))
-    permuted, flat = shuffled(question, 3, seed=7)
-    [text] = question.texts
-    for draw in range(3):
-        last = Unchanged.of(model, text.tokens, taps=[Watch(Permuted(7 * 3 + draw))]).last
-        assert permuted[0, draw] == pytest.approx(float(question([last])[0]) - question.value, abs=1e-10)
-    last = Unchanged.of(model, text.tokens, taps=[Watch(uniform)]).last
-    assert flat[0] == pytest.approx(float(question([last])[0]) - question.value, abs=1e-10)
-    assert permuted.shape == (5, 3) and flat.shape == (5,)
-    [alone] = question.effects([Reweigh([(2, head) for head in range(4)], uniform)])
-    assert flat[3] == pytest.approx(alone)
+    asking = Asking(target="LABEL_0", ask="logit")
+    question = make_question(model, "the cat", asking)
+    permuted, reordered, flat = put_other_weights(question, [1, 2], 3, seed=7)
+    other_order = make_question(model, "cat the", asking)
+
+    def effect(asked, rule) -> float:
+        last = Unchanged.of(model, asked.texts[0].tokens, taps=[Watch(rule)]).last
+        return float(asked([last])[0]) - asked.value
+
+    assert permuted == pytest.approx([effect(question, Permuted(7 * 3 + draw)) for draw in range(3)], abs=1e-10)
+    assert flat == pytest.approx(effect(question, uniform), abs=1e-10)
+    controls = [
+        [effect(one, Permuted(7 * 3 + draw, REORDERED)) for one in (question, other_order)] for draw in range(3)
+    ]
+    chosen = [
+        min(range(2), key=lambda place: abs(pair[place] - found))
+        for pair, found in zip(controls, reordered, strict=True)
+    ]
+    assert reordered == pytest.approx([pair[place] for pair, place in zip(controls, chosen, strict=True)], abs=1e-10)
+    assert 1 in chosen and np.ptp(controls, axis=1).min() > 1e-6
 
 
 def test_two_texts_have_permutations_of_their_own(tmp_path):
     """The cosine of a text with itself stays 1 where both are permuted in the same way."""
     model = embedding_model(tmp_path)
     question = make_question(model, TEXT, Asking(similar_to=TEXT))
-    permuted, _ = shuffled(question, 5, seed=3)
-    assert question.value == pytest.approx(1) and (permuted < -1e-9).all()
+    permuted, reordered, _ = put_other_weights(question, range(1, 4), 5, seed=3)
+    assert question.value == pytest.approx(1) and (permuted < -1e-9).all() and (reordered != 0).all()
     one, other = question.texts
     for draw in range(5):
         last = Unchanged.of(model, one.tokens, taps=[Watch(Permuted(3 * 5 + draw))]).last
         beside = Unchanged.of(model, other.tokens, taps=[Watch(Permuted(3 * 5 + draw, OTHER))]).last
-        assert permuted[0, draw] == pytest.approx(float(question([last, beside])[0]) - question.value, abs=1e-10)
+        assert permuted[draw] == pytest.approx(float(question([last, beside])[0]) - question.value, abs=1e-10)

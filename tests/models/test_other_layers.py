@@ -9,11 +9,8 @@ from nearness import eager, same_weights
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.effects.change import Reweigh, uniform
-from attncli.effects.question import Asking, make_question
 from attncli.features.cut import Scissors
 from attncli.features.inputs import AskedRun
-from attncli.features.trust import likeliest
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +65,3 @@ def test_an_edge_can_matter_through_layers_without_attention(model):
     moved = np.nan_to_num(np.abs(found.effects)) > 0
     assert scissors.can_matter.sum() > len(scissors.record.tokens)
     assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()
-
-
-@pytest.mark.slow
-def test_rows_of_trust_name_the_layers_that_have_attention(model):
-    found = attncli.trust(model, TEXT, permutations=3)
-    rows = found.document()["weights"]
-    assert [row["layer"] for row in rows] == [None, 1, 3]
-    heads = [(3, head) for head in range(model.heads)]
-    question = likeliest(make_question(model, TEXT), Asking())
-    [alone] = question.effects([Reweigh(heads, uniform)])
-    assert rows[2]["uniform"] == pytest.approx(float(alone), abs=1e-6)

@@ -202,7 +202,7 @@ def measure(
     found = designs(inside, reach, temperature, seed, design) if to_itself else []
     result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
     if design is None:
-        claims = check_claims(ClaimTrial(model, head, inside, seed))
+        claims = check_claims(ClaimTrial(head, seed))
         return replace(result, variants=variants(head, temperature, seed), claims=claims)
     if not found:
         heads, _, d_k = inside.key.shape

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attncli.analysis.patterns import counted_queries
 from attncli.attention import (
     Bilinear,
     MultiHeadAttention,
@@ -25,20 +26,9 @@ from attncli.attention import (
     masked_softmax,
     scaled_dot,
     sparsemax,
-    window_mask,
 )
-from attncli.features.mask import (
-    difference,
-    measure_exactly,
-    measure_permutation,
-    measure_prefixes,
-    measure_with_cache,
-)
-from attncli.features.mechanisms.designs import group_sizes, with_shared_keys
-from attncli.features.mechanisms.head import SAME, HeadInLayer, mask_of, own_score
-from attncli.models.engine import Engine
+from attncli.features.mechanisms.head import SAME, mask_of, own_score
 from attncli.models.head import OneHead
-from attncli.models.model import Model
 from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
@@ -52,11 +42,9 @@ _Found: TypeAlias = tuple[str, _Figures, bool] | tuple[str, _Figures, bool, str]
 
 @dataclass(frozen=True)
 class ClaimTrial:
-    """A head that claims are measured on, among those of its layer. seed: of random vectors."""
+    """A head that claims are measured on. seed: of random vectors."""
 
-    model: Engine
     head: OneHead
-    inside: HeadInLayer
     seed: int = 0
 
     @property
@@ -73,7 +61,8 @@ class ClaimTrial:
     @property
     def counted(self) -> Tensor:
         """The queries that figures are means over, bool `[query]`."""
-        return torch.from_numpy(self.inside.counted)
+        record = self.head.record
+        return torch.from_numpy(counted_queries(record, record.layers[0]))
 
 
 @dataclass(frozen=True)
@@ -327,69 +316,6 @@ def _heads_alike(trial: ClaimTrial, count: int = 3) -> _Found | None:
     return "several heads with the same projections equal one head", {"deviation": off}, off < SAME
 
 
-# --- positions, windows, shared keys --------------------------------------------------------------------
-
-
-def _order(trial: ClaimTrial) -> _Found | None:
-    """Compare the vectors of permuted tokens with permuted vectors, in every layer, without and with positions."""
-    model, tokens = trial.model, trial.head.record.tokens
-    if not isinstance(model, Model) or model.config.goes_by_order:
-        return None
-    found = measure_exactly(measure_permutation, model, tokens, trial.seed)
-    ordered = measure_permutation(model, tokens, trial.seed, positions=True)
-    figures = {"deviation": found.deviation, "with positions": ordered.deviation}
-    statement = "without positions, attention ignores the order of the tokens"
-    return statement, figures, found.deviation <= found.tolerance
-
-
-def _causal(trial: ClaimTrial) -> _Found | None:
-    """Compare the vectors of prefixes with those of the text, and with those of the text without a mask."""
-    model, record = trial.model, trial.head.record
-    if record.kind != "decoder" or not trial.is_self or "encoder" in model.parts:
-        return None
-    found = measure_exactly(measure_prefixes, model, record.tokens)
-    shown = measure_prefixes(model, record.tokens, others="none").deviation
-    figures = {"deviation": found.deviation, "if the text is read without a mask": shown}
-    statement = "no vector depends on later tokens: prefixes of the text have the vectors of the text"
-    return statement, figures, found.deviation < found.tolerance < shown
-
-
-def _kept_keys_and_values(trial: ClaimTrial) -> _Found | None:
-    """Compare the vectors of a text read token by token with those of one pass, and those of each token alone."""
-    model, tokens = trial.model, trial.head.record.tokens
-    if not isinstance(model, Model) or model.part != "decoder":
-        return None
-    found = measure_exactly(measure_with_cache, model, tokens)
-    alone = zip(*(model.hidden_states(tokens.take([place])) for place in range(len(tokens))), strict=True)
-    forgotten = difference(model, [torch.cat(states) for states in alone], model.hidden_states(tokens)).deviation
-    figures = {"deviation": found.deviation, "if nothing is kept": forgotten}
-    statement = "a text read token by token, with kept keys and values, has the vectors of one pass"
-    return statement, figures, found.deviation < found.tolerance < forgotten
-
-
-def _window(trial: ClaimTrial) -> _Found | None:
-    """Measure the weight that moves in narrower and narrower windows, beginning with one as wide as the text."""
-    if not trial.is_self:
-        return None
-    head = trial.inside
-    most = int(head.real.sum()) - 1
-    reaches = sorted({most, most // 2, most // 4, 1, 0} - {-1}, reverse=True)
-    moved = [head.under(head.score, window_mask(reach, len(head.mask))).moved for reach in reaches]
-    figures = {f"reach {reach}": one for reach, one in zip(reaches, moved, strict=True)}
-    holds = moved[0] < SAME and all(wide <= narrow for wide, narrow in pairwise(moved))
-    return "a window as wide as the text changes nothing, and a narrower window moves more weight", figures, holds
-
-
-def _shared_keys(trial: ClaimTrial) -> _Found | None:
-    head = trial.inside
-    if not trial.is_self or len(head.key) == 1:
-        return None
-    figures = {f"heads {size}": with_shared_keys(head, size).moved for size in group_sizes(head)}
-    holds = next(iter(figures.values())) < SAME and grows(figures.values())
-    statement = "the more heads share keys, the more of this head's weight moves"
-    return f"{statement}: moved, with the mean of its group's keys", figures, holds
-
-
 CLAIMS: dict[str, Callable[[ClaimTrial], _Found | None]] = {
     "variance on this head": _variance_on_this_head,
     "division": _division,
@@ -402,11 +328,6 @@ CLAIMS: dict[str, Callable[[ClaimTrial], _Found | None]] = {
     "bilinear": _bilinear,
     "key-value": _key_value,
     "heads alike": _heads_alike,
-    "order": _order,
-    "causal": _causal,
-    "kept keys and values": _kept_keys_and_values,
-    "window": _window,
-    "shared keys": _shared_keys,
 }  # None for a head that the claim is not about
 
 

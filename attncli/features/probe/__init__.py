@@ -16,8 +16,6 @@ from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
 from attncli.analysis.luck import fewest_words
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -28,7 +26,7 @@ from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
 from attncli.features.options import STDIN, TEXT, argument, option
-from attncli.features.probe.tally import FEWEST_WORDS, Probed
+from attncli.features.probe.tally import ALL, FEWEST_WORDS, Probed
 from attncli.models.opening import Opening
 from attncli.record.display import model_shown
 from attncli.report import Cell, Column, NextCommand, Part, Report, Table, TextLine
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from attncli.report.paper import Paper
 
 FEW = "too few"  # the verdict on a relation with too few words
-BEST, MARK = 5, "*"  # heads of a relation in a table, and what marks one with few words
 NEVER = "-"  # a relation that is not in the treebank it is measured on
 SAME = "measured on the same sentences: the best of many looks better than it is, most of all with few words"
 
@@ -110,20 +107,15 @@ def _report(found: Probed) -> Report:
     document = found.document()
     best = found.relations[0]  # of all relations together
     same = [TextLine(SAME)] if document["test"] is None else []
-    trees = document["trees"]
+    trees, few = document["trees"], sum(row["few"] for row in document["relations"])
     return Report(
         title_of(document),
         [
             *same,
             _relation_table(document),
+            *([TextLine(f"relations with fewer than {FEWEST_WORDS} words: {few} (--json has them)")] if few else []),
             *map(TextLine, explain_verdicts(document)),
             *(TextLine(printable(one)) for bank in (found.treebank, found.test) if bank for one in bank.sentences),
-            _head_table(found),
-            TextLine(
-                f"each relation's {BEST} best heads, each with the share of the words that it finds in its better "
-                f"direction (--json and .csv have all heads). {MARK}: fewer than {FEWEST_WORDS} words, of which some "
-                "head finds many by luck"
-            ),
             Table(
                 [Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")],
                 [
@@ -150,7 +142,7 @@ def _report(found: Probed) -> Report:
 
 
 def _relation_table(document: dict[str, Any]) -> Table:
-    """Return a row per relation: its best head with its accuracy, the best fixed offset, and which is better."""
+    """Return a row per relation with enough words: its best head, the best fixed offset, and the better of the two."""
     columns = [
         Column("relation", "name"),
         Column("head"),
@@ -164,26 +156,9 @@ def _relation_table(document: dict[str, Any]) -> Table:
     ]
     rows = []
     for row in document["relations"]:
-        cells = [row["relation"], *relation_cells(row)]
-        rows.append([Cell(cell, "faint" if row["verdict"] == FEW else "") for cell in cells])
-    return Table(columns, rows)
-
-
-def _head_table(found: Probed) -> Table:
-    """Return a row per relation: its best heads with the share of the words that they find."""
-    columns = [
-        Column("relation", "name"),
-        Column("words"),
-        *(Column(f"{place + 1}.", leaves=BEST - place) for place in range(BEST)),
-    ]
-    rows = []
-    for one in found.relations:
-        shares, best = found.shares(one.relation)
-        shown = {head: NEVER if np.isnan(shares[head]) else f"{shares[head]:.0%}" for head in best[:BEST]}
-        named = [f"{layer}.{head} {share}" for (layer, head), share in shown.items()]
-        few = one.count < FEWEST_WORDS
-        cells = [one.relation, f"{one.count}{MARK if few else ''}", *named, *[""] * (BEST - len(named))]
-        rows.append([Cell(cell, "faint" if few else "") for cell in cells])
+        if row["relation"] == ALL or not row["few"]:
+            cells = [row["relation"], *relation_cells(row)]
+            rows.append([Cell(cell, "faint" if row["verdict"] == FEW else "") for cell in cells])
     return Table(columns, rows)
 
 

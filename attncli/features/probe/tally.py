@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
-from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.arrays import Bools, Floats
 from attncli.corpus.treebank import TreeSentence
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
@@ -396,19 +396,17 @@ class Probed:
         """The best heads, as `guesses` returns them."""
         return guesses(self.treebank.tally, self.measured)
 
-    def shares(self, relation: str) -> tuple[Doubles, list[tuple[int, int]]]:
-        """Return the share of a relation's words that each head finds, `[layer, head]`; and the heads, the best first.
+    def shares(self, relation: str) -> dict[str, float]:
+        """Return the share of a relation's words that each head finds, by its name; empty if there is no such word.
 
-        The direction of each head and their order are those of the sentences that choose, the shares those of the
-        sentences that measure; NaN where these have no such word.
+        The direction of each head is that of the sentences that choose, the shares those of the sentences that measure.
         """
-        chosen, count = self.treebank.tally.found_counts[relation], self.measured.counts[relation]
-        order = np.argsort(-chosen.max(axis=-1), axis=None, kind="stable")
-        best = [(int(one) // chosen.shape[1], int(one) % chosen.shape[1]) for one in order]
+        count = self.measured.counts[relation]
         if not count:
-            return np.full(chosen.shape[:2], np.nan), best
-        found = np.take_along_axis(self.measured.found_counts[relation], chosen.argmax(axis=-1)[..., None], axis=-1)
-        return found[..., 0] / count, best
+            return {}
+        directions = self.treebank.tally.found_counts[relation].argmax(axis=-1)[..., None]
+        found = np.take_along_axis(self.measured.found_counts[relation], directions, axis=-1)[..., 0]
+        return {f"{layer}.{head}": float(one / count) for (layer, head), one in np.ndenumerate(found)}
 
     def document(self) -> dict[str, Any]:
         """Return the document of `probe --json`."""
@@ -424,11 +422,7 @@ class Probed:
                     **asdict(one),
                     "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
                     "few": one.count < FEWEST_WORDS,
-                    "heads": {
-                        f"{layer}.{head}": float(share)
-                        for (layer, head), share in np.ndenumerate(self.shares(one.relation)[0])
-                        if not np.isnan(share)
-                    },
+                    "heads": self.shares(one.relation),
                 }
                 for one in self.relations
             ],

@@ -1,13 +1,13 @@
 """Ask whether attention explains one output of one text.
 
-Other weights are put in, permuted and uniform (`weights`). Tokens are ranked by maps and by gradients (`rankings`).
-They are erased, and rankings are scored by the change of the output, compared with random rankings (`erasing`).
+Other weights are put in, permuted and uniform, with the same tokens in random order as a control (`weights`). Tokens
+are ranked by maps and by gradients (`rankings`). They are deleted, and rankings are scored by the change of the output,
+compared with random rankings (`erasing`).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 class Trust(AskingFeature):
     """Test whether attention explains an output.
 
-    Each word is erased, compared with as many other tokens. Weights are replaced by permuted and by uniform ones.
-    Tokens are ranked by attention, norms, rollout, ALTI and gradients. The first tokens of each ranking are erased, by
-    [MASK] and by deletion, and compared with random rankings. The output is the one that ablate measures; without
-    --target, that of the likeliest label. attncli/features/README.md explains the numbers.
+    Each word is deleted, compared with as many other tokens. Weights are replaced by permuted and by uniform ones, and
+    by permuted ones with the tokens in random order. Tokens are ranked by attention, norms, rollout, ALTI and
+    gradients. The first tokens of each ranking are deleted, compared with random rankings. The output is the one that
+    ablate measures; without --target, that of the likeliest label. attncli/features/README.md explains the numbers.
 
     \b
     Examples:
@@ -98,44 +98,28 @@ MEASURES = ("comprehensiveness", "sufficiency")
 
 
 @dataclass(frozen=True, repr=False)
-class Shuffles(Brief):
-    """Effects of other weights: in all heads of all layers together, then in all heads of each layer.
+class OtherWeights(Brief):
+    """Effects of other weights in all heads of all layers.
 
-    layers: their numbers. permuted: `[1 + layer, permutation]`; uniform: `[1 + layer]`.
+    permuted: `[permutation]`. reordered: the control, the same with the tokens in another order each time. uniform: of
+    equal weights.
     """
 
-    layers: Sequence[int]
     permuted: Doubles
-    uniform: Doubles
+    reordered: Doubles
+    uniform: float
 
-    @property
-    def medians(self) -> Doubles:
-        """The median size of the effects of permuted weights, `[1 + layer]`."""
-        return np.median(np.abs(self.permuted), axis=1)
-
-    def document(self) -> list[dict[str, Any]]:
-        """Return the entries of a document for all layers, and for each."""
-        ends = np.quantile(np.abs(self.permuted), [LEVEL / 2, 1 - LEVEL / 2], axis=1).T
-        rows = zip([None, *self.layers], self.medians, ends, self.uniform, strict=True)
-        return [
-            {"layer": layer, "permuted": float(median), "interval": interval.tolist(), "uniform": float(uniform)}
-            for layer, median, interval, uniform in rows
-        ]
-
-
-@dataclass(frozen=True, repr=False)
-class Erased(Brief):
-    """The changes from erasing tokens in one way, and the scores of rankings.
-
-    way: "mask" or "deletion". alone: the change from erasing each token by itself, `[token]`. words: each word, others:
-    as many other tokens instead, `[word]`. aopc, by MEASURES: `[ranking]`.
-    """
-
-    way: str
-    alone: Doubles
-    words: Doubles
-    others: Doubles
-    aopc: Mapping[str, Doubles]
+    def document(self) -> dict[str, Any]:
+        """Return the entry of a document: sizes of changes, and the change by uniform weights."""
+        sizes = {"permuted": np.abs(self.permuted), "reordered": np.abs(self.reordered)}
+        ends = [LEVEL / 2, 1 - LEVEL / 2]
+        return {
+            **{
+                name: {"median": float(np.median(drawn)), "interval": np.quantile(drawn, ends).tolist()}
+                for name, drawn in sizes.items()
+            },
+            "uniform": self.uniform,
+        }
 
 
 @dataclass(frozen=True)
@@ -143,9 +127,12 @@ class TrustResult:
     """Measurements of how far maps explain one output of one text.
 
     answer: the output. tokens: of the text; read: places of the tokens that the output reads; erasable: places of those
-    that were ranked and erased, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
-    were erased together.
+    that were ranked and deleted, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
+    were deleted together.
+    alone: the change from deleting each token by itself, `[token]`; word_changes: each word, word_controls: as many
+    other tokens instead, `[word]`. most_erased: the largest change from deleting tokens.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
+    scores: of the rankings, by MEASURES, `[ranking]`.
     sinks: heads have sinks, so that rows of maps were divided by their sums.
     """
 
@@ -156,9 +143,13 @@ class TrustResult:
     erasable: Sequence[int]
     words: Sequence[list[int]]
     sizes: Sequence[int]
-    shuffles: Shuffles
+    weights: OtherWeights
     importances: Mapping[str, Doubles]
-    erased: Sequence[Erased]
+    alone: Doubles
+    word_changes: Doubles
+    word_controls: Doubles
+    most_erased: float
+    scores: Mapping[str, Doubles]
     sinks: bool = False
 
     def __repr__(self) -> str:
@@ -167,11 +158,12 @@ class TrustResult:
 
     @property
     def gaps(self) -> Doubles:
-        """Comprehensiveness minus sufficiency, mean over the ways of erasing, `[ranking]`.
+        """Comprehensiveness minus sufficiency, `[ranking]`.
 
         It is large where the output depends on the first tokens of the ranking.
         """
-        return np.mean([one.aopc[MEASURES[0]] - one.aopc[MEASURES[1]] for one in self.erased], axis=0)
+        comprehensiveness, sufficiency = (self.scores[name] for name in MEASURES)
+        return comprehensiveness - sufficiency
 
     @property
     def random(self) -> int:
@@ -209,29 +201,20 @@ class TrustResult:
         kept = pairwise([0, *self.sizes])
         return math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
 
-    @property
-    def most_erased(self) -> float:
-        """The largest change of the output from erasing tokens."""
-        return max(
-            float(np.abs(found).max()) for one in self.erased for found in (one.alone, one.words, *one.aopc.values())
-        )
-
     def word_entries(self) -> list[dict[str, Any]]:
         """Return the entries of a document for the words."""
         attention = dict(zip(self.erasable, self.importances["attention"].tolist(), strict=True))
-        entries = []
-        for number, (name, places) in enumerate(zip(word_texts(self.tokens, self.words), self.words, strict=True)):
-            others = {one.way: float(one.others[number]) for one in self.erased}
-            entries.append(
-                {
-                    "word": name,
-                    "places": list(places),
-                    "attention": sum(attention[place] for place in places),
-                    "change": {one.way: float(one.words[number]) for one in self.erased},
-                    "others": None if any(map(math.isnan, others.values())) else others,
-                }
-            )
-        return entries
+        columns = (word_texts(self.tokens, self.words), self.words, self.word_changes, self.word_controls)
+        return [
+            {
+                "word": name,
+                "places": list(places),
+                "attention": sum(attention[place] for place in places),
+                "change": float(change),
+                "others": None if math.isnan(other) else float(other),
+            }
+            for name, places, change, other in zip(*columns, strict=True)
+        ]
 
     def document(self) -> dict[str, Any]:
         """Return the document of --json."""
@@ -240,17 +223,12 @@ class TrustResult:
                 "by": name,
                 "as_good": float(self.as_good[place]),
                 "beats": name in self.better,
-                **self.scores(place),
+                **{measure: float(scores[place]) for measure, scores in self.scores.items()},
                 "importance": importance.tolist(),
             }
             for place, (name, importance) in enumerate(self.importances.items())
         ]
-        ends: dict[str, Callable[[Doubles], Any]] = {
-            "low": partial(np.quantile, q=LEVEL / 2),
-            "mean": np.mean,
-            "high": partial(np.quantile, q=1 - LEVEL / 2),
-        }
-        drawn = slice(len(self.importances), None)
+        drawn = slice(len(rankings), None)
         return {
             "model": self.model.document(),
             "output": self.answer.document(),
@@ -259,39 +237,32 @@ class TrustResult:
             "read": list(self.read),
             "erased": list(self.erasable),
             "sizes": list(self.sizes),
-            "permutations": self.shuffles.permuted.shape[1],
-            "weights": self.shuffles.document(),
+            "permutations": len(self.weights.permuted),
+            "weights": self.weights.document(),
             "words": self.word_entries(),
-            "alone": {one.way: one.alone.tolist() for one in self.erased},
+            "alone": self.alone.tolist(),
             "rankings": rankings,
             "random": {
                 "rankings": self.random,
-                **{name: self.scores(drawn, summary) for name, summary in ends.items()},
+                **{measure: float(scores[drawn].mean()) for measure, scores in self.scores.items()},
             },
             "level": self.level,
             "verdict": verdict(self),
         }
 
-    def scores(self, which: int | slice, summary: Callable[[Doubles], Any] = float) -> dict[str, Any]:
-        """Return the scores of one ranking, or a summary of several."""
-        scores: dict[str, Any] = {"gap": float(summary(self.gaps[which]))}
-        for one in self.erased:
-            scores[one.way] = {name: float(summary(found[which])) for name, found in one.aopc.items()}
-        return scores
-
 
 def verdict(found: TrustResult) -> str:
     """Return the verdict on this output of this text, in sentences."""
-    kind, permuted, uniform = found.answer.kind, found.shuffles.medians, np.abs(found.shuffles.uniform)
-    by_weights = float(max(permuted.max(), uniform.max()))  # in all layers or one
+    kind, permuted, reordered = found.answer.kind, *map(np.abs, (found.weights.permuted, found.weights.reordered))
+    uniform = abs(found.weights.uniform)
+    by_weights = max(float(permuted.max()), uniform)
     if max(found.most_erased, by_weights) <= found.rounding:
-        return f"Neither other weights nor erased tokens change this {kind}: there is nothing to explain."
-    sizes = (
-        "0" if change < NOTHING else three_digits(change) for change in (permuted[0], uniform[0], found.most_erased)
-    )
+        return f"Neither other weights nor deleted tokens change this {kind}: there is nothing to explain."
+    changes = (float(np.median(permuted)), float(np.median(reordered)), uniform, found.most_erased)
+    sizes = ("0" if change < NOTHING else three_digits(change) for change in changes)
     sentences = [
-        "Permuting all weights changes this {} by {} (median), and uniform weights by {}. Erasing tokens changes it by "
-        "up to {}.".format(kind, *sizes)
+        "Permuting all weights changes this {} by {} (median), and by {} with the tokens in random order. Uniform "
+        "weights change it by {}, and deleted tokens by up to {}.".format(kind, *sizes)
     ]
     if by_weights <= HARDLY * found.most_erased:
         sentences.append("Attention's weights hardly matter to this output.")
@@ -299,16 +270,13 @@ def verdict(found: TrustResult) -> str:
     if found.chains <= round(1 / found.level):  # then the best order is among the random ones too often
         sentences.append(f"{len(found.erasable)} tokens are too few to tell a ranking from a random one.")
         return " ".join(sentences)
-    sentences.append(
-        f"A ranking beats random rankings if at most {found.level:.1%} of them are as good (5% over all {len(shares)})."
-    )
     named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
     rest = [name for name in shares if name not in better]
     if better:
-        sentences.append(f"Rankings by {_join_names([named[name] for name in better])} do.")
+        sentences.append(f"Rankings by {_join_names([named[name] for name in better])} beat random rankings.")
         sentences += [f"Rankings by {_join_names(rest)} do not."] if rest else []
     else:
-        sentences.append(f"None does. The best is {named[min(shares, key=shares.__getitem__)]}.")
+        sentences.append(f"No ranking beats random rankings. The best is {named[min(shares, key=shares.__getitem__)]}.")
     return " ".join(sentences)
 
 
@@ -340,20 +308,20 @@ def trust(
     seed: int = 0,
     **fields: "Unpack[AskingFields]",
 ) -> TrustResult:
-    """Put other weights in, erase tokens, and compare rankings of them with random ones (`attncli/features/README.md`).
+    """Put other weights in, delete tokens, and compare rankings of them with random ones.
 
     Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
-    texts (a cosine) both get other weights, and tokens of the first are ranked and erased.
+    texts (a cosine) both get other weights, and tokens of the first are ranked and deleted.
     asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    permutations: of the weights; rankings: random ones; seed: of all draws. progress: advances with every layer with
-    other weights, and every way of erasing.
+    permutations: of the weights; rankings: random ones; seed: of all draws. progress: advances with every permutation,
+    and after words and rankings.
 
-    Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be erased.
+    Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be deleted.
     """
     from attncli.effects.question import make_question
     from attncli.features.trust import erasing as erase
-    from attncli.features.trust.rankings import draw_rankings, find_read_places, importances
-    from attncli.features.trust.weights import shuffled
+    from attncli.features.trust.rankings import draw_rankings, importances, read_places
+    from attncli.features.trust.weights import put_other_weights
     from attncli.models.engine import check_model, require_tapped
 
     asking = merge_asking(asking, fields)
@@ -361,36 +329,37 @@ def trust(
     model = require_tapped(model, model.to_itself(asking.which))
     question = likeliest(make_question(model, text, asking), asking)
     tokens = question.texts[0].tokens
-    erasings = [erase.Erasing(question, way) for way in erase.ways(model)]
-    places = erasings[0].erasable
+    erasing = erase.Erasing(question)
+    places = erasing.erasable
     if len(places) < LEAST_TOKENS:
         raise RequestError(
-            f"a ranking needs {LEAST_TOKENS} tokens that can be erased, this text has {len(places)}: give a longer one"
+            f"a ranking needs {LEAST_TOKENS} tokens that can be deleted, this text has {len(places)}: give a longer one"
         )
     words = erase.words(tokens, places)
     found = {name: values[places] for name, values in importances(question).items()}
     ranked = [*found.values(), *draw_rankings(len(places), rankings, seed)]
     orders = list(map(erase.order, ranked))
-    layers = model.select_layers("all")
-    with progress(1 + len(layers) + len(erasings), "steps") as advance:
-        shuffles = Shuffles(layers, *shuffled(question, permutations, seed, advance))
-        erased = []
-        for one in erasings:
-            alone, of_words = erase.leave_one_out(one), erase.leave_word_out(one, words, seed)
-            scores = dict(zip(MEASURES, erase.aopc(one, orders), strict=True))
-            erased.append(Erased(one.way, alone, *of_words, scores))
-            advance()
+    with progress(2 * permutations + 3, "steps") as advance:
+        weights = OtherWeights(*put_other_weights(question, places, permutations, seed, advance))
+        changes, controls = erase.leave_word_out(erasing, words, seed)
+        advance()
+        scores = dict(zip(MEASURES, erase.aopc(erasing, orders), strict=True))
+        advance()
     return TrustResult(
         model=model.info,
         answer=question.answer,
         tokens=tokens,
-        read=find_read_places(question),
+        read=read_places(question),
         erasable=places,
         words=words,
         sizes=erase.sizes(len(places)),
-        shuffles=shuffles,
+        weights=weights,
         importances=found,
-        erased=erased,
+        alone=erase.leave_one_out(erasing),
+        word_changes=changes,
+        word_controls=controls,
+        most_erased=max(map(abs, erasing.known.values())),
+        scores=scores,
         sinks=model.has_sinks,
     )
 
@@ -411,9 +380,6 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
 
 # --- the report -----------------------------------------------------------------------------------------
 
-WAYS = {"mask": "[MASK]", "deletion": "deleted"}
-SHORT = {"comprehensiveness": "compr.", "sufficiency": "suff."}
-RANDOM = {"mean": "random, mean", "low": "random, 95% from", "high": "random, 95% to"}
 NAMED = 3  # tokens that a ranking puts first
 LISTED = 10  # words in the terminal
 CHANGE = {
@@ -423,7 +389,7 @@ CHANGE = {
 
 
 def _report(found: TrustResult, next_command: NextCommand) -> Report:
-    """Report other weights in a row per layer, a row per ranking, and the verdict; a picture has the rankings."""
+    """Report words, other weights, a row per ranking, and the verdict; a picture has the rankings."""
     document = found.document()
     name, mask = model_name(found.model.full_name), f"mask {found.answer.mask}"
     return Report(
@@ -446,82 +412,64 @@ def _words_parts(found: TrustResult) -> list[Part]:
     """Return a row per word, the largest change first, and what the columns mean."""
     groups, names = word_groups(found.tokens), numbered_names(word_tokens(found.tokens))
     name_at = {place: name for group, name in zip(groups, names, strict=True) for place in group}
-    ways = [one.way for one in found.erased]
-    columns = [Column("word", "name"), Column("attention")]
-    for place, way in enumerate(ways):
-        columns += [Column(WAYS[way]), Column("others", leaves=1 + place)]
     rows = []
-    for one in sorted(found.word_entries(), key=lambda one: -abs(one["change"][ways[0]]))[:LISTED]:
-        others = one["others"] or {}
-        cells = [cell for way in ways for cell in (signed(one["change"][way]), signed(others[way]) if others else "")]
-        rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", *cells])
+    for one in sorted(found.word_entries(), key=lambda one: -abs(one["change"]))[:LISTED]:
+        others = "" if one["others"] is None else signed(one["others"])
+        rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", signed(one["change"]), others])
     kind, more = found.answer.kind, len(found.words) - LISTED
     change = f"{kind} of the full text minus {kind} without the word; above 0, the word raises it"
-    erased = " and ".join(WAYS[way] for way in ways)
     notes = [
         *([f"and {more} more words: --json has all"] if more > 0 else []),
-        f"{erased}: the change when the word is erased: {CHANGE.get(kind, change)}",
-        "others: the mean change when as many other tokens are erased. attention: the last layer's weight on the word, "
-        "mean over heads and over the tokens that the output reads",
+        f"deleted: the change when the word is deleted: {CHANGE.get(kind, change)}",
+        "others: the mean change when as many other tokens are deleted. attention: the last layer's weight on the "
+        "word, mean over heads and over the tokens that the output reads",
         *([DIVIDED] if found.sinks else []),
     ]
+    columns = [Column("word", "name"), *map(Column, ("attention", "deleted", "others"))]
     return [Table(columns, rows), *map(TextLine, notes)]
 
 
 def _weights_parts(found: TrustResult) -> list[Part]:
-    """Return a row for all layers and a row per layer; and what the columns mean."""
-    rows = []
-    for entry in found.shuffles.document():
-        where = "all layers" if entry["layer"] is None else f"layer {entry['layer']}"
-        sizes = map(three_digits, (entry["permuted"], *entry["interval"]))
-        rows.append([where, *sizes, signed(entry["uniform"])])
-    count = found.shuffles.permuted.shape[1]
+    """Return rows for permuted weights, for the control and for uniform weights; and what the columns mean."""
+    document, rows = found.weights.document(), []
+    for name, label in {"permuted": "permuted", "reordered": "permuted, tokens in random order"}.items():
+        sizes = map(three_digits, (document[name]["median"], *document[name]["interval"]))
+        rows.append([label, *sizes])
+    rows.append(["uniform", three_digits(abs(found.weights.uniform)), "", ""])
     note = (
-        f"permuted: the size of the change when the weights of every row are permuted, as the median and the middle "
-        f"95% of {count} draws. uniform: {found.answer.kind} with uniform weights minus {found.answer.kind} without. "
-        "The model was not trained with such weights."
+        f"change: the size of the change of the {found.answer.kind} with these weights in all heads, as the median and "
+        f"the middle 95% of {len(found.weights.permuted)} draws. The model was not trained with such weights."
     )
-    return [Table(list(map(Column, ["other weights in", "permuted", "from", "to", "uniform"])), rows), TextLine(note)]
+    return [Table(list(map(Column, ["other weights", "change", "from", "to"])), rows), TextLine(note)]
 
 
 def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
-    """Return a row per method, below a summary of random rankings, and what the columns mean."""
-    scores = {f"{SHORT[name]} {WAYS[one.way]}": (one.way, name) for one in found.erased for name in MEASURES}
+    """Return a row per method, above the mean of random rankings, and what the columns mean."""
     columns = [
-        Column("tokens by"),
-        *map(Column, scores),
-        Column("random as good"),
+        *map(Column, ("tokens by", "first deleted", "rest deleted", "random as good")),
         Column("first tokens", "name", leaves=1),
     ]
-
-    def row(name: str, entry: dict[str, Any], *rest: str) -> list[str]:
-        cells = [three_digits(entry[way][measure]) for way, measure in scores.values()]
-        return [name, *cells, *rest]
-
     rows: list[list[str] | None] = []
     for entry in document["rankings"]:
         first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]
         tokens = " ".join(visible(found.tokens.shown[found.erasable[place]]) for place in first)
-        rows.append(row(entry["by"], entry, _percent(entry["as_good"]), tokens))
-    rows += [None, *(row(label, document["random"][name], "", "") for name, label in RANDOM.items())]
+        scores = (three_digits(entry[measure]) for measure in MEASURES)
+        rows.append([entry["by"], *scores, _percent(entry["as_good"]), tokens])
+    rows += [None, ["random, mean", *(three_digits(document["random"][measure]) for measure in MEASURES), "", ""]]
     counts = ", ".join(map(str, found.sizes))
-    ways = " or ".join("[MASK]" if one.way == "mask" else one.way for one in found.erased)
-    meaning = (
-        f"compr.: the mean change when the first {counts} of {len(found.erasable)} tokens are erased (by {ways}); "
-        "higher is better. suff.: the mean change when all other tokens are erased; lower is better."
-    )
     notes = [
-        meaning,
-        f"random as good: the share of {found.random} random rankings whose compr. minus suff. (mean over the ways of "
-        f"erasing) is at least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
+        f"first deleted: the mean change when the first {counts} of {len(found.erasable)} tokens are deleted; higher "
+        "is better. rest deleted: the mean change when all other tokens are deleted; lower is better.",
+        f"random as good: the share of {found.random} random rankings in which first deleted minus rest deleted is at "
+        f"least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
     return [Table(columns, rows), *map(TextLine, notes)]
 
 
 def _ranks_map(found: TrustResult) -> Maps:
-    """Return a map of ranks, which methods have in common: a row per ranking, and rows for tokens erased alone."""
-    alone = {f"alone, {WAYS[one.way]}": np.abs(one.alone) for one in found.erased}
-    rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()} | alone
+    """Return a map of ranks, which methods have in common: a row per ranking, and one for tokens deleted alone."""
+    rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()}
+    rows["deleted alone"] = np.abs(found.alone)
     tokens = [found.tokens.shown[place] for place in found.erasable]
     behind = [np.less.outer(row, row).sum(axis=0) / (len(tokens) - 1) for row in rows.values()]
     return Maps(
@@ -542,42 +490,39 @@ output | output | | for the whole text
 sinks | bool? | | true if heads have sinks: each row of the mean over heads is divided by its sum
 tokens | [str] | `[token]` | of the text; for two texts, of the first
 read | [int] | `[place]` | positions of the tokens whose last vectors the output reads
-erased | [int] | `[erasable]` | positions of the tokens that were ranked and erased
-sizes | [int] | `[size]` | how many tokens were erased together
+erased | [int] | `[erasable]` | positions of the tokens that were ranked and deleted
+sizes | [int] | `[size]` | how many tokens were deleted together
 permutations | int | | number of permutations of the weights
-weights | [object] | | other weights in all heads, in all layers or in one
-weights.layer | int or null | | null for all layers together
-weights.permuted | float | in that unit | median size of the change when the weights of every row are permuted
-weights.interval | [float] | `[2]` | the range that holds 95% of these sizes
+weights | object | | the change with other weights in all heads of all layers
+weights.permuted | object | | the size of the change when the weights of every row are permuted
+weights.permuted.median | float | in that unit
+weights.permuted.interval | [float] | `[2]` | the range that holds 95% of the sizes
+weights.reordered | object | | the control: the same with the tokens in another order each time
+weights.reordered.median | float | in that unit
+weights.reordered.interval | [float] | `[2]` | as above
 weights.uniform | float | in that unit | the output with uniform weights minus the output without
-words | [object] | | the words of the text that can be erased, each with all of its tokens
+words | [object] | | the words of the text that can be deleted, each with all of its tokens
 words.word | str
 words.places | [int] | `[piece]` | positions of its tokens
 words.attention | float | share of the weight | the last layer's weight on its tokens, mean over heads and over `read`
-words.change | {float} | in that unit | the change when the word is erased, by the way of erasing: mask, deletion
-words.others | {float} or null | in that unit | the control: the mean change when as many other tokens are erased
-alone | {[float]} | `[erasable]` | the change when each token is erased alone, by the way of erasing: mask, deletion
-rankings | [scores] | | rankings of the tokens, by what is said to explain the output
+words.change | float | in that unit | the change when the word is deleted
+words.others | float or null | in that unit | the control: the mean change when as many other tokens are deleted
+alone | [float] | `[erasable]` | the change when each token is deleted alone
+rankings | [object] | | rankings of the tokens, by what is said to explain the output
 rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
     gradient x input (not for a divergence)
-rankings.as_good | float | share | share of the random rankings with at least this gap, (1 + those) / (1 + all)
+rankings.as_good | float | share | share of the random rankings whose comprehensiveness minus sufficiency is at
+    least as large, (1 + those) / (1 + all)
 rankings.beats | bool | | true if the share is at most `level`, which beats random rankings
+rankings.comprehensiveness | float | in that unit | the mean change when the first tokens are deleted, over `sizes`
+rankings.sufficiency | float | in that unit | the same when all other tokens are deleted
 rankings.importance | [float] | `[erasable]` | the values that rank the tokens
 random | object | | the random rankings
 random.rankings | int | | how many were drawn
-random.low | scores | | 2.5% of them are lower, figure by figure
-random.mean | scores
-random.high | scores | | 2.5% are higher
+random.comprehensiveness | float | in that unit | their mean
+random.sufficiency | float | in that unit | their mean
 level | float | share | a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings
 verdict | str | | in words, from these figures
 
 `.csv`: a row per entry of `rankings`.
-
-### scores
-
-The scores of a ranking of tokens (`trust`; defined in [features](../features/README.md)).
-
-gap | float | in the output's unit | comprehensiveness minus sufficiency, mean over the ways of erasing
-mask | {float}? | in the output's unit | comprehensiveness and sufficiency with [MASK] in place of tokens
-deletion | {float} | in the output's unit | the same with tokens deleted
 """

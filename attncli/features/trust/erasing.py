@@ -1,20 +1,18 @@
-"""Erase tokens of a text, and score rankings of the tokens by the change of the output.
+"""Delete tokens of a text, and score rankings of the tokens by the change of the output.
 
-Two ways: [MASK] stands in the place of the tokens, or they are deleted, and later tokens move up. Neither gives a text
-that a network was trained on where more than a few are gone. It is worth knowing where the two disagree.
+Later tokens move up. A text without more than a few of its tokens is not one that a network was trained on.
 
-A ranking is scored by erasing the tokens that it puts first, and all others (DeYoung et al. 2020, "ERASER"):
+A ranking is scored by deleting the tokens that it puts first, and all others (DeYoung et al. 2020, "ERASER"):
 
-    comprehensiveness_k = change when the first k are erased             large, where the ranking is right
-    sufficiency_k       = change when all but the first k are erased     small, where it is
+    comprehensiveness_k = change when the first k are deleted            large, where the ranking is right
+    sufficiency_k       = change when all but the first k are deleted    small, where it is
 
-k is 1, 5, 10, 20 and 50 % of the tokens that may be erased, rounded up, without repetitions. AOPC is the mean over k
+k is 1, 5, 10, 20 and 50 % of the tokens that may be deleted, rounded up, without repetitions. AOPC is the mean over k
 (section 4.2 there; Samek et al. 2017, "area over the perturbation curve").
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,27 +20,23 @@ import torch
 from attncli.base.arrays import Doubles, Ints
 from attncli.effects.asking import FROM_NOTHING
 from attncli.effects.question import Left, Question
-from attncli.models.engine import Engine
 from attncli.models.rows import batches
-from attncli.text.tokens import MASK_TOKENS, Tokens, word_groups
+from attncli.text.tokens import Tokens, word_groups
 
-MASKED, DELETED = "mask", "deletion"
-
-_Places = frozenset[int]  # of the tokens that are erased
+_Places = frozenset[int]  # of the tokens that are deleted
 
 
 class Erasing:
-    """The changes from erasing tokens of the first text of a question, in one way; each set of tokens is tried once.
+    """The changes from deleting tokens of the first text of a question; each set of tokens is tried once.
 
     change = the number of the full text - the number without the tokens, as in comprehensiveness: above 0 the tokens
     speak for it. A divergence and a distance are 0 for the full text, and are the change themselves.
-    erasable: the places of the tokens that may be erased: all except special ones and those that the question is about.
+    erasable: the places of the tokens that may be deleted: all except special ones and those that the number is about.
     """
 
-    def __init__(self, question: Question, way: str) -> None:
+    def __init__(self, question: Question) -> None:
         self.question = question
         self.text = question.texts[0]
-        self.way = way
         self.erasable = erasable(question)
         self.known: dict[_Places, float] = {frozenset(): 0.0}
 
@@ -59,11 +53,11 @@ class Erasing:
         """Measure the changes of sets that go through the network together."""
         spoken = self.text.tokens.spoken
         every = range(len(spoken))
-        apart = spoken is not self.text.tokens  # tokens of the encoder are erased, and the decoder is asked
+        apart = spoken is not self.text.tokens  # tokens of the encoder are deleted, and the decoder is asked
         kept = [[place for place in every if apart or place not in places] for places in erased]
         with torch.inference_mode():
             last = self.text.model.last_hidden(texts, self.text.mask)
-            left = [Left(*one, self.way == DELETED and not apart) for one in zip(last, kept, strict=True)]
+            left = [Left(*one) for one in zip(last, kept, strict=True)]
             numbers = self.question.of_left(left)
         changes = numbers if self.question.kind in FROM_NOTHING else self.question.value - numbers
         return [float(change) for change in changes.cpu()]
@@ -71,37 +65,18 @@ class Erasing:
     def without(self, erased: _Places) -> Tokens:
         """Return the text without these tokens."""
         tokens = self.text.tokens
-        if self.way == DELETED:
-            return tokens.take(place for place in range(len(tokens)) if place not in erased)
-        mask, number = _mask_token(self.text.model)
-        return replace(
-            tokens,
-            ids=[number if place in erased else own for place, own in enumerate(tokens.ids)],
-            text=[mask if place in erased else own for place, own in enumerate(tokens.text)],
-            shown=[mask if place in erased else own for place, own in enumerate(tokens.shown)],
-        )
+        return tokens.take(place for place in range(len(tokens)) if place not in erased)
 
 
 def erasable(question: Question) -> list[int]:
-    """Return the places of the tokens that may be erased."""
+    """Return the places of the tokens that may be deleted."""
     tokens = question.texts[0].tokens
     protected = question.protected if tokens.spoken is tokens else ()
     return [place for place, added in enumerate(tokens.special) if not added and place not in protected]
 
 
-def ways(model: Engine) -> list[str]:
-    """Return the ways of erasing that a model has: only deletion without a [MASK]."""
-    return [MASKED, DELETED] if _mask_token(model)[0] else [DELETED]
-
-
-def _mask_token(model: Engine) -> tuple[str, int]:
-    """Return the vocabulary's [MASK] and its number; "" where it has none."""
-    numbers = {name: model.tokenizer.backend.token_to_id(name) for name in MASK_TOKENS}
-    return next(((name, number) for name, number in numbers.items() if number is not None), ("", 0))
-
-
 def leave_one_out(erasing: Erasing) -> Doubles:
-    """Return the change from erasing each token by itself, `[erasable token]`.
+    """Return the change from deleting each token by itself, `[erasable token]`.
 
     Li et al. 2016, "Understanding Neural Networks through Representation Erasure".
     """
@@ -112,13 +87,13 @@ DRAWS = 20  # sets of other tokens, as a control
 
 
 def words(tokens: Tokens, erasable: Sequence[int]) -> list[list[int]]:
-    """Return the places of the tokens of each word, as far as they can be erased."""
+    """Return the places of the tokens of each word, as far as they can be deleted."""
     groups = ([place for place in group if place in erasable] for group in word_groups(tokens))
     return [group for group in groups if group]
 
 
 def leave_word_out(erasing: Erasing, words: Sequence[Sequence[int]], seed: int) -> tuple[Doubles, Doubles]:
-    """Return the change from erasing each word, and the mean change from erasing as many other tokens, `[word]` each.
+    """Return the change from deleting each word, and the mean change from deleting as many other tokens, `[word]` each.
 
     Other single tokens are all tried. Of larger sets DRAWS are drawn. NaN where too few tokens are left.
     """
@@ -139,7 +114,7 @@ SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def sizes(count: int) -> list[int]:
-    """Return the numbers of tokens to erase of `count`, ascending."""
+    """Return the numbers of tokens to delete of `count`, ascending."""
     return sorted({math.ceil(round(share * count, 9)) for share in SHARES})
 
 

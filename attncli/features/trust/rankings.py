@@ -41,12 +41,11 @@ from attncli.models.network import Layer, Network
 from attncli.record import Request
 
 GRADIENT = "gradient x input"
-NEGLIGIBLE = 1e-6  # change of a number that rounding explains
 
 
 def importances(question: Question) -> dict[str, Doubles]:
     """Return `[token]` of the first text by method, without the methods that this number does not have."""
-    text, rows = question.texts[0], find_read_places(question)
+    text, rows = question.texts[0], read_places(question)
     layers = text.model.select_layers("all")
     [weights] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask))
     maps = {"attention": mean_maps(weights)[-1]}
@@ -66,22 +65,12 @@ def importances(question: Question) -> dict[str, Doubles]:
     return found
 
 
-def find_read_places(question: Question) -> list[int]:
-    """Return the places of the first text that the number reads: it changes when their last vectors are 0."""
-    text, *others = question.texts
-    count = len(text.tokens)
-    if text.tokens.spoken is not text.tokens:  # a decoder reads all vectors of an encoder
-        return list(range(count))
-    together, least = max(1, text.model.batch_tokens // count), NEGLIGIBLE * max(1, abs(question.value))
-    found = []
-    with torch.inference_mode():
-        for start in range(0, count, together):
-            some = range(start, min(start + together, count))
-            copies = text.last.repeat(len(some), 1, 1)
-            copies[range(len(some)), some] = 0
-            moved = (question([copies, *(other.last for other in others)]) - question.value).abs()
-            found += [place for place, by in zip(some, moved, strict=True) if by > least]
-    return found or list(range(count))
+def read_places(question: Question) -> list[int]:
+    """Return the places of the first text whose last vectors the number reads."""
+    tokens = question.texts[0].tokens
+    if tokens.spoken is not tokens:  # a decoder reads all vectors of an encoder
+        return list(range(len(tokens)))
+    return list(question.reads)
 
 
 def draw_rankings(count: int, rankings: int, seed: int) -> Doubles:

@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from checkpoints import ONE_OF_EACH
-from heads import heads, in_layer, made_up
+from heads import heads, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,28 +18,16 @@ from attncli.attention import (
     masked_softmax,
     scaled_dot,
     sparsemax,
-    window_mask,
 )
-from attncli.features.mask import measure_exactly, measure_permutation, measure_prefixes
 from attncli.features.mechanisms import claims as claiming
 from attncli.features.mechanisms.claims import CLAIMS, Claim, ClaimTrial, check_claims
-from attncli.features.mechanisms.head import HeadInLayer
-from attncli.models import model as encoder
-from attncli.models.generation import KeysAndValues
 from attncli.models.head import one_head
 
-OF_DECODERS = {"causal", "kept keys and values"}
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 
 
-def measured(name, head, model=None):
-    """A claim on a head taken apart, or on one in its layer."""
-    taken, inside = (made_up(), head) if isinstance(head, HeadInLayer) else (head, HeadInLayer.as_they_meet(head))
-    return Claim(name, *CLAIMS[name](ClaimTrial(model, taken, inside)))
-
-
-def all_of(model, head):
-    return check_claims(ClaimTrial(model, head, HeadInLayer.of(model, head)))
+def measured(name, head):
+    return Claim(name, *CLAIMS[name](ClaimTrial(head)))
 
 
 # --- measures -------------------------------------------------------------------------------------------
@@ -77,27 +64,15 @@ def test_asymmetry_by_hand():
     ("place", "failing"),
     [
         ((4, 3), []),
-        ((0, 0), ["saturation on this head", "shared keys"]),  # small scores: dividing makes rows nearly uniform
-        ((3, 1), ["shared keys"]),  # six heads' keys are nearer to its own than four heads'
+        ((0, 0), ["saturation on this head"]),  # small scores: dividing makes rows nearly uniform
         ((2, 9, "causal"), []),
     ],
 )
-def test_all_but_a_few_hold_on_heads_of_minilm(minilm, trained, place, failing):
-    claims = all_of(minilm, trained(*place))
-    assert [claim.name for claim in claims] == [name for name in CLAIMS if name not in OF_DECODERS]
+def test_all_but_a_few_hold_on_heads_of_minilm(trained, place, failing):
+    claims = check_claims(ClaimTrial(trained(*place)))
+    assert [claim.name for claim in claims] == [*CLAIMS]
     assert all(np.isfinite(list(claim.figures.values())).all() for claim in claims)
     assert [claim.name for claim in claims if not claim.holds] == failing
-
-
-@pytest.mark.slow
-def test_every_family_can_be_measured(tiny):
-    for family in ONE_OF_EACH:
-        model = load_model(str(tiny(family)), device="cpu")
-        head = one_head(model, model.tokenizer.encode("the cat sat on it"), 1, 2, "causal")
-        held = {claim.name for claim in all_of(model, head) if claim.holds}
-        order = set() if model.config.goes_by_order else {"order"}
-        unnormed = set() if head.normed else {"bilinear", "heads alike"}
-        assert held >= {"key-value", "one projection", "division"} | order | unnormed
 
 
 @settings(max_examples=20)
@@ -129,13 +104,6 @@ def test_what_a_mask_makes_asymmetric_is_not_the_projections_doing(trained):
     """The causal one hides half of the map; what layer 0 reads is the same under each."""
     padding, causal = (measured("asymmetry", trained(0, 2, mask)) for mask in ("padding", "causal"))
     assert causal.figures == pytest.approx(padding.figures)
-
-
-def test_a_model_that_adds_positions_all_the_same_knows_the_order(minilm, trained, monkeypatch):
-    assert measured("order", trained(), minilm).holds
-    rows_of = encoder.as_rows
-    monkeypatch.setattr(encoder, "as_rows", lambda *asked: rows_of(*asked[:4]))
-    assert not measured("order", trained(), minilm).holds
 
 
 @pytest.mark.parametrize("family", ["modernbert", "mpnet", "deberta-v2"])
@@ -183,7 +151,6 @@ def test_the_gradients_of_soft_and_hard_attention_are_autograds():
         ("hard attention", "masked_softmax", hard_max, made_up()),
         ("one projection", "scaled_dot", lambda query, key: scaled_dot(query, key.roll(1, 0)), made_up()),
         ("key-value", "attend", partial(attend, score=dot), made_up()),
-        ("window", "window_mask", lambda reach, tokens: window_mask(max(reach - 1, 0), tokens), in_layer()),
     ],
 )  # fmt: skip
 def test_a_claim_fails_where_something_else_is_computed(monkeypatch, name, what, instead, head):
@@ -194,7 +161,7 @@ def test_a_claim_fails_where_something_else_is_computed(monkeypatch, name, what,
 
 def otherwise():
     """Heads that claims do not hold for."""
-    head, layer, zeros = made_up(), in_layer(heads=4), np.zeros(8, np.float32)
+    head, zeros = made_up(), np.zeros(8, np.float32)
     weight, bias = head.projections["key"]
     moved = {**head.projections, "key": (weight, bias + np.float32(0.1))}
     backwards = replace(head.record, weights=head.record.weights[..., ::-1].copy())
@@ -208,7 +175,6 @@ def otherwise():
         "asymmetry: one projection for both": made_up(query=one, key=one),
         "bilinear: keys are no projection of the input": replace(head, projections=moved),
         "heads alike: the map is another one": replace(head, record=backwards),
-        "shared keys: all have the same": replace(layer, key=layer.key[1].expand_as(layer.key)),
     }
 
 
@@ -216,33 +182,3 @@ def otherwise():
 def test_a_claim_fails_on_a_head_for_which_it_is_not_so(why, head):
     name = why.partition(":")[0]
     assert not measured("variance on this head" if name == "variance" else name, head).holds
-
-
-@pytest.fixture
-def decoder(tiny):
-    """A small decoder of attncli's, and a head of it on a text."""
-    model = load_model(str(tiny("llama")), "cpu")
-    return model, one_head(model, model.tokenizer.encode("the cat sat on a mat"), 1, 2, None)
-
-
-@pytest.mark.parametrize(
-    ("name", "where", "what", "instead"),
-    [
-        ("causal", encoder, "layer_masks", lambda real, config, name: [None] * config.layers),
-        ("kept keys and values", KeysAndValues, "begin", lambda self, block: block),  # forgets them
-    ],
-)
-def test_a_decoder_that_breaks_a_law_is_found_out(decoder, monkeypatch, name, where, what, instead):
-    model, head = decoder
-    claim = measured(name, head, model)
-    assert claim.holds and claim.figures["deviation"] < 1e-4 < 1e-2 < [*claim.figures.values()][1]
-    monkeypatch.setattr(where, what, instead)
-    assert not measured(name, head, model).holds
-
-
-def test_a_law_that_rounding_hides_is_measured_again_in_float64(decoder, monkeypatch):
-    model, head = decoder
-    tolerance = measure_prefixes(model, head.record.tokens).tolerance
-    monkeypatch.setattr("attncli.features.mask.tolerance", lambda engine, largest: 1e-12 if engine is model else 1e-9)
-    found = measure_exactly(measure_permutation, model, head.record.tokens)
-    assert 0 < found.deviation <= found.tolerance < tolerance and "in float64; " in found.note

@@ -159,15 +159,6 @@ def test_heads_share_keys_by_twos_and_all_together():
     assert {"grouped", "multi-query"}.isdisjoint(maps(one))
 
 
-def test_verdicts_on_real_heads(minilm, trained):
-    """The keys of its own group are nearer than other heads', and ALiBi knows where tokens stand."""
-    [grouped] = designs(HeadInLayer.of(minilm, trained()), only="grouped")
-    assert grouped.verdict == "nearer than any other's" and len(grouped.controls) == 11
-    [alibi] = designs(HeadInLayer.of(minilm, trained(3, 1)), only="alibi")
-    assert alibi.verdict == "looks nearer"
-    assert alibi.found.distance < alibi.document()["control_distance"] - 1
-
-
 # --- verdicts -------------------------------------------------------------------------------------------
 
 
