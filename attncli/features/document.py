@@ -154,6 +154,8 @@ def _written(hint: Any) -> str:
         return "str"
     if get_origin(hint) is list:
         return f"[{_written(get_args(hint)[0])}]"
+    if get_origin(hint) is dict:
+        return f"{{{_written(get_args(hint)[1])}}}"
     if is_typeddict(hint):
         return SHARED.get(hint, "object")
     return "null" if hint is type(None) else str(hint.__name__)

@@ -186,10 +186,7 @@ def open_part(opening: Opening, which: str | None, answers: bool = False) -> "En
     answers: only for records (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, and for a part
     of a model that has one.
     """
-    engine = opening.open_for_answers() if answers else opening.open()
-    if [which] == list(engine.parts):
-        raise engine.has_one_part("--which")
-    return engine
+    return check_part(opening.open_for_answers() if answers else opening.open(), which)
 
 
 def open_tapped(opening: Opening, which: str | None = None, answers: bool = False) -> "Engine":
@@ -206,18 +203,25 @@ def default_model() -> str:
     return os.environ.get("ATTNCLI_MODEL") or "minilm"
 
 
-def open_model(model: ModelOrName | None, **how: "Unpack[options.ComputeOptions]") -> "Engine":
+def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":
     """Return the model, opened if it is not open yet.
 
     Raises RequestError as `Opening.open` does and for how to open an open model, TypeError for what is no model.
     """
     if model is None or isinstance(model, str):
-        return Opening(model or default_model(), **how).open()
+        return Opening(model or default_model(), engine=engine, **how).open()
     from attncli.models.engine import check_model
 
     check_model(model)
-    no_effect("on an open model", **how)
+    no_effect("on an open model", engine=None if engine == "auto" else engine, **how)
     return model
+
+
+def check_part(engine: "Engine", which: str | None) -> "Engine":
+    """Return the model. Raises RequestError for a part of a model that has one."""
+    if [which] == list(engine.parts):
+        raise engine.has_one_part("--which")
+    return engine
 
 
 # --- sources of records ---------------------------------------------------------------------------------

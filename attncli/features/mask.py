@@ -14,10 +14,10 @@ row of local layers one token's vector is changed, and the network runs on. Toke
 must keep their vectors.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -26,20 +26,23 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import Progress, silent
+from attncli.base.typed import NotRequired
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import check_one, chosen_layers, open_part, read_inputs
+from attncli.features.inputs import check_one, check_part, open_model, read_inputs
+from attncli.features.measure import measure
 from attncli.models.block import Block, Tap
-from attncli.models.opening import Opening
-from attncli.record import AttentionRecord, Input, Request
+from attncli.record import AttentionRecord, Input, ModelInfo, Request
 from attncli.record.display import drawn_map, model_name, record_size
-from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.record.parts import ModelDocument
+from attncli.record.selection import name_layers
+from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attncli.base.typed import Unpack
     from attncli.models.engine import Engine
 
 UNMASKED: choices.MaskName = "none"
@@ -49,8 +52,23 @@ SHOWN = 12  # words of a shuffled text
 LARGE = 100.0  # an element of a vector; those of BERT reach 20, those of GPT-2 thousands
 
 
-@dataclass(eq=False)
-class Mask(Feature):
+@measure(options.ComputeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="what masks do")
+def mask(
+    model: options.Model = None,
+    text: options.Text = None,
+    *,
+    pair: options.Pair = None,
+    file: options.File = None,
+    whole: options.Whole = False,
+    layer: options.Layers = None,
+    head: options.Heads = None,
+    pad_to: options.PadTo = None,
+    engine: options.Engine = "auto",
+    which: options.OwnWhich = None,
+    target: options.Target = None,
+    progress: Progress = silent,
+    **how: "Unpack[options.ComputeOptions]",
+) -> "MaskedTexts":
     """Show what masks do to the maps of a text, and check their laws.
 
     Maps without a mask, under the causal and under the padding mask stand side by side. Without -H they are those of
@@ -64,41 +82,18 @@ class Mask(Feature):
       attncli mask -l 2 -H 0-3 --pad-to 24 "The cat sat on the mat."
       attncli mask -l 0 -H 2 -o masks.png "The cat sat on the mat."
     """
-
-    group = "Understand"
-    saves = (*PICTURES, *DOCUMENTS)
-    saved_as = "what masks do"
-
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    whole: options.Whole = False
-    layer: options.Layer = None
-    head: options.Head = None
-    model: options.ModelName = "minilm"
-    pad_to: options.PadTo = None
-    engine: options.Engine = "auto"
-    which: options.OwnWhich = None
-    target: options.Target = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
-
-    def report(self, progress: Progress = silent) -> Report:
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        if self.suffix in PICTURES:
-            check_one(len(inputs), "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli mask -f -)")
-        if self.target is not None:
-            check_one(len(inputs), "--target is what becomes of one text")
-        request = Request(
-            chosen_layers(self, "-1"), self.head or "all", pad_to=self.pad_to, which=self.which, target=self.target
-        )
-        engine = open_part(Opening(self.model, self.device, self.dtype, self.engine), self.which)
-        found = []
-        with progress(len(inputs), "texts") as advance:
-            for one in inputs:
-                found.append(compare_masks(engine, one, request))
-                advance()
-        return _report(found, engine.info_of(engine.to_itself(self.which)).document(), self.head is not None)
+    inputs = read_inputs(text, pair, file, whole=whole)
+    if target is not None:
+        check_one(len(inputs), "--target needs one text")
+    layers = layer if layer is not None else "all" if name_layers(head) else "-1"
+    request = Request(layers, "all" if head is None else head, pad_to=pad_to, which=which, target=target)
+    opened = check_part(open_model(model, engine, **how), which)
+    found = []
+    with progress(len(inputs), "texts") as advance:
+        for one in inputs:
+            found.append(compare_masks(opened, one, request))
+            advance()
+    return MaskedTexts(opened.info_of(opened.to_itself(which)), found, head is not None)
 
 
 # --- one text under every mask ----------------------------------------------------------------------------
@@ -115,6 +110,10 @@ class MaskEffect:
 
     moved: float
     forbidden: float
+
+    def document(self) -> "_MovedEntry":
+        """Return the entry in what --json prints."""
+        return {"moved": self.moved, "forbidden": self.forbidden}
 
 
 @dataclass(frozen=True)
@@ -141,18 +140,26 @@ class Masked:
         clean = all(effect.forbidden == 0 for by_head in self.effects.values() for effect in by_head.values())
         return clean and all(law.holds is not False for law in self.laws)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> "_TextEntry":
         """Return a text's entry in what --json prints."""
-        return {
+        causal, padding = (self.effects[name] for name in HIDING)
+        document: _TextEntry = {
             "tokens": self.tokens.text,
             "heads": [
-                {"layer": layer, "head": head, **{name: asdict(by[layer, head]) for name, by in self.effects.items()}}
-                for layer, head in next(iter(self.effects.values()))
+                {
+                    "layer": layer,
+                    "head": head,
+                    "causal": causal[layer, head].document(),
+                    "padding": padding[layer, head].document(),
+                }
+                for layer, head in causal
             ],
-            **({} if self.windows is None else {"window": self.windows.document()}),
-            "laws": [asdict(law) for law in self.laws],
+            "laws": [law.document() for law in self.laws],
             "lawful": self.lawful,
         }
+        if self.windows is not None:
+            document["window"] = self.windows.document()
+        return document
 
 
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
@@ -227,6 +234,10 @@ class Law:
     holds: bool | None
     note: str = ""
     leaks: dict[int, float] | None = None
+
+    def document(self) -> "_LawEntry":
+        """Return the entry in what --json prints."""
+        return asdict(self)  # type: ignore[return-value]
 
 
 class Deviation(NamedTuple):
@@ -515,13 +526,10 @@ class Windows:
     shortest: int
     law: Law
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> "_WindowEntry":
         """Return a text's `window` in what --json prints."""
-        return {
-            "shortest": self.shortest,
-            "hides": self.tokens >= self.shortest,
-            "layers": [asdict(one) for one in self.layers],
-        }
+        layers: Any = [asdict(one) for one in self.layers]
+        return {"shortest": self.shortest, "hides": self.tokens >= self.shortest, "layers": layers}
 
 
 class _TurnAround(Tap):
@@ -592,33 +600,116 @@ def reaches(own: Sequence[int | None]) -> list[Reach]:
     return found
 
 
-# --- the report -------------------------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------------
 
 
-def _report(found: Sequence[Masked], model: Mapping[str, Any], heads_chosen: bool) -> Report:
-    """Report the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
-    some = next(iter(found[0].records.values()))
-    one = [*some.unusual, record_size(some)] if len(found) == 1 else [f"{len(found)} texts"]
-    parts: list[Part] = []
-    for number, text in enumerate(found):
-        record = next(iter(text.records.values()))
-        if len(found) > 1:
-            parts.append(TextLine(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
-        first = next(iter(text.effects.values()))  # of the causal mask, where there is one without
-        most_moved = max(first, key=lambda head: first[head].moved)
-        parts += [_maps(text, list(first) if heads_chosen else [most_moved]), *_effects(text)]
-        parts += _windows(text.windows) if text.windows is not None else []
-        parts.append(_laws(text.laws))
-    return Report(
-        [model_name(some.model.full_name), "what masks do", *one],
-        parts,
-        lambda: {"model": model, "texts": [one.document() for one in found]},
-        lambda document: (
-            {"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"]
-        ),
-        holds=all(one.lawful for one in found),
-        next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
-    )
+class _MovedEntry(TypedDict):
+    moved: Annotated[float, "weight that moves: total variation distance, mean over queries", "share of the weight"]
+    forbidden: Annotated[float, "sum of all weights that the mask forbids: 0 if it works"]
+
+
+class _HeadEntry(TypedDict):
+    """The effect of the masks on each head, compared with no mask."""
+
+    layer: Annotated[int, "layer number in the model"]
+    head: Annotated[int, "head number in its layer"]
+    causal: Annotated[_MovedEntry, "the causal mask"]
+    padding: Annotated[_MovedEntry, "the padding mask"]
+
+
+class _ReachEntry(TypedDict):
+    layer: Annotated[int, "layer number in the model"]
+    reach: Annotated[
+        int | None, "distance that a token of this layer can attend to; null: any", "tokens to either side"
+    ]
+    together: Annotated[
+        int | None, "distance through this layer and the window layers directly below it", "tokens to either side"
+    ]
+    whole: Annotated[int | None, "distance through all layers up to it", "tokens to either side"]
+    beyond: Annotated[
+        float | None,
+        "largest change of a vector that lies further than `together` from the changed token: 0 up to rounding; null "
+        "if there is none",
+    ]
+    within: Annotated[float | None, "largest change of the other vectors"]
+
+
+class _WindowEntry(TypedDict):
+    """For networks with a window in some layers."""
+
+    shortest: Annotated[int, "length of the shortest text in which the narrowest window hides a key", "tokens"]
+    hides: Annotated[bool, "true if this text is that long"]
+    layers: Annotated[list[_ReachEntry], "", "`[layer]`"]
+
+
+class _LawEntry(TypedDict):
+    """The laws that must hold."""
+
+    name: str
+    statement: Annotated[str, "in words"]
+    deviation: Annotated[
+        float | None,
+        "largest difference between elements of two vectors; null if there was nothing to compare",
+    ]
+    holds: Annotated[bool | None, "null if it could not be tested, or if an expected change is too small to see"]
+    note: Annotated[str, "the reason; otherwise empty"]
+    leaks: Annotated[dict[int, float] | None, "weight to [PAD] by layer, if the law is about it", "share of the weight"]
+
+
+class _TextEntry(TypedDict):
+    """One per text, in order."""
+
+    tokens: Annotated[list[str], "with the appended [PAD]", "`[token]`"]
+    heads: list[_HeadEntry]
+    window: NotRequired[_WindowEntry]
+    laws: list[_LawEntry]
+    lawful: Annotated[bool, "true if no law is broken and no forbidden key has weight"]
+
+
+class MaskDocument(TypedDict):
+    """`.csv`: a row per entry of `texts.heads`; the first column, `text`, is the number of the text."""
+
+    model: ModelDocument
+    texts: list[_TextEntry]
+
+
+@dataclass(frozen=True)
+class MaskedTexts(Result):
+    """Texts under every mask. chosen: the heads were chosen, and all are drawn."""
+
+    model: ModelInfo
+    texts: list[Masked]
+    chosen: bool = False
+
+    def document(self) -> MaskDocument:
+        """Return what --json prints."""
+        return {"model": self.model.document(), "texts": [one.document() for one in self.texts]}
+
+    def report(self) -> Report:
+        """Show the maps of some heads under every mask, what the masks moved, how far windows reach, and the laws."""
+        some = next(iter(self.texts[0].records.values()))
+        one = [*some.unusual, record_size(some)] if len(self.texts) == 1 else [f"{len(self.texts)} texts"]
+        parts: list[Part] = []
+        for number, text in enumerate(self.texts):
+            record = next(iter(text.records.values()))
+            if len(self.texts) > 1:
+                parts.append(TextLine(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
+            first = next(iter(text.effects.values()))  # of the causal mask, where there is one without
+            most_moved = max(first, key=lambda head: first[head].moved)
+            parts += [_maps(text, list(first) if self.chosen else [most_moved]), *_effects(text)]
+            parts += _windows(text.windows) if text.windows is not None else []
+            parts.append(_laws(text.laws))
+        return Report(
+            [model_name(some.model.full_name), "what masks do", *one],
+            parts,
+            self.document,
+            lambda document: (
+                {"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"]
+            ),
+            picture=None if len(self.texts) == 1 else [],
+            holds=all(one.lawful for one in self.texts),
+            next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
+        )
 
 
 def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
@@ -707,47 +798,3 @@ def _windows(windows: Windows) -> list[Part]:
         )
         parts.append(TextLine(short))
     return parts
-
-
-mask = as_function(Mask)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### mask
-
-model | model
-texts | [object] | | one per text, in order
-texts.tokens | [str] | `[token]` | with the appended [PAD]
-texts.heads | [head] | | the effect of the masks on each head, compared with no mask
-texts.heads.causal | object | | the causal mask
-texts.heads.causal.moved | float | share of the weight | weight that moves: total variation distance, mean over queries
-texts.heads.causal.forbidden | float | | sum of all weights that the mask forbids: 0 if it works
-texts.heads.padding | object | | the padding mask
-texts.heads.padding.moved | float | share of the weight
-texts.heads.padding.forbidden | float
-texts.window | object? | | for networks with a window in some layers
-texts.window.shortest | int | tokens | length of the shortest text in which the narrowest window hides a key
-texts.window.hides | bool | | true if this text is that long
-texts.window.layers | [object] | `[layer]`
-texts.window.layers.layer | int | | layer number in the model
-texts.window.layers.reach | int or null | tokens to either side | distance that a token of this layer can attend to;
-    null: any
-texts.window.layers.together | int or null | tokens to either side | distance through this layer and the window
-    layers directly below it
-texts.window.layers.whole | int or null | tokens to either side | distance through all layers up to it
-texts.window.layers.beyond | float or null | | largest change of a vector that lies further than `together` from the
-    changed token: 0 up to rounding; null if there is none
-texts.window.layers.within | float or null | | largest change of the other vectors
-texts.laws | [object] | | the laws that must hold
-texts.laws.name | str
-texts.laws.statement | str | | in words
-texts.laws.deviation | float or null | | largest difference between elements of two vectors; null if there was
-    nothing to compare
-texts.laws.holds | bool or null | | null if it could not be tested, or if an expected change is too small to see
-texts.laws.note | str | | the reason; otherwise empty
-texts.laws.leaks | {float} or null | share of the weight | weight to [PAD] by layer, if the law is about it
-texts.lawful | bool | | true if no law is broken and no forbidden key has weight
-
-`.csv`: a row per entry of `texts.heads`; the first column, `text`, is the number of the text.
-"""

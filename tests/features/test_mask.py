@@ -51,7 +51,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     document = json.loads(attncli("mask", "--json", "-l", "0,4", "-H", "1,3", "--pad-to", "16", TEXT).out)
     [text] = document["texts"]
     assert text["lawful"] is True
-    report = library.mask(TEXT, layer="0,4", head="1,3", pad_to=16)
+    report = library.mask(minilm, TEXT, layer="0,4", head="1,3", pad_to=16)
     assert report.holds is True and json.loads(json.dumps(report.document())) == document
     assert text["tokens"][-5:] == ["[PAD]"] * 5
     assert [(head["layer"], head["head"]) for head in text["heads"]] == [(0, 1), (0, 3), (4, 1), (4, 3)]
