@@ -681,6 +681,11 @@ class MaskedTexts(Result):
     texts: list[Masked]
     chosen: bool = False
 
+    @property
+    def lawful(self) -> bool:
+        """Whether no law is broken in any text."""
+        return all(one.lawful for one in self.texts)
+
     def document(self) -> MaskDocument:
         """Return what --json prints."""
         return {"model": self.model.document(), "texts": [one.document() for one in self.texts]}
@@ -707,7 +712,7 @@ class MaskedTexts(Result):
                 {"text": number, **head} for number, one in enumerate(document["texts"]) for head in one["heads"]
             ),
             picture=None if len(self.texts) == 1 else [],
-            holds=all(one.lawful for one in self.texts),
+            holds=self.lawful,
             next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
         )
 

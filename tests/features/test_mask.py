@@ -52,7 +52,7 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     [text] = document["texts"]
     assert text["lawful"] is True
     report = library.mask(minilm, TEXT, layer="0,4", head="1,3", pad_to=16)
-    assert report.holds is True and json.loads(json.dumps(report.document())) == document
+    assert report.lawful and report.report().holds is True and json.loads(json.dumps(report.document())) == document
     assert text["tokens"][-5:] == ["[PAD]"] * 5
     assert [(head["layer"], head["head"]) for head in text["heads"]] == [(0, 1), (0, 3), (4, 1), (4, 3)]
     for head in text["heads"]:
