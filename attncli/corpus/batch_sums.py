@@ -72,13 +72,12 @@ class BatchSums(Tap):
 
     def __init__(self, model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window], rows: Rows) -> None:
         self.memory, self.batch, self.rows, self.device = memory, batch, rows, model.device
-        self.words = counting.words
         self.norm = self.needs_values = counting.measure == "norm"
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
         self.units: list[Units] = []  # of each run
         for run in rows.runs:
             block = max(min(QUERIES, memory.size // run.length), memory.size // (model.heads * run.length))
-            self.units.append(Units([batch[text] for text in run.texts], self.words, block, self.device))
+            self.units.append(Units([batch[text] for text in run.texts], counting.words, block, self.device))
         self.lengths: Tensor | None = None  # of the current block
         self.part: tuple[_Queries, list[Tensor]] | None = None  # the current part, and memory for it
 
