@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -109,10 +110,11 @@ def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Se
     top = len(_parts(path))
     every = files.find(path, detail=True).items()
     found = [one for one, info in every if not _is_hidden(one, top) and (info["type"] == "file" or files.isfile(one))]
-    some = [one for one in found if suffix(one) in kinds]
+    # `datasets` keeps copies of a dataset beside it.
+    some = [one for one in found if suffix(one) in kinds and not fnmatch(_parts(one)[-1], "cache-*.arrow")]
     if not some:
         raise RequestError(f"{display_name(name)} has no files in it that end in {' '.join(kinds)} (or .gz, .zst)")
-    if others := sorted({suffix(one) or _parts(one)[-1] for one in found if suffix(one) not in kinds}):
+    if others := sorted({suffix(one) or _parts(one)[-1] for one in set(found) - set(some)}):
         count = len(found) - len(some)
         left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({display_name(', '.join(others))})"
         warnings.warn(f"{display_name(name)}: left out {left_out}", Notice, stacklevel=2)

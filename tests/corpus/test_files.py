@@ -14,7 +14,7 @@ from attncli.corpus.files import TREEBANKS, BadFile, file_errors, find_inputs
 
 NAMES = [
     "b.txt", "a/z.jsonl.gz", "a.txt", "a/a.parquet", "a/b/c.ndjson", ".hidden.txt",
-    ".git/x.txt", "notes.md", "_SUCCESS",
+    ".git/x.txt", "notes.md", "_SUCCESS", "a/cache-1f.arrow",
 ]  # fmt: skip
 READ = ["a/a.parquet", "a/b/c.ndjson", "a/z.jsonl.gz", "a.txt", "b.txt"]
 TEXTS = [f"text number {number}" for number in range(7)]
@@ -36,7 +36,7 @@ def find_names(*names):
 
 @pytest.mark.filterwarnings("ignore::attncli.Notice")
 def test_a_folder_stands_for_its_files_of_known_kinds_and_a_notice_counts_the_rest(folder, monkeypatch):
-    with pytest.warns(Notice, match=r"left out 2 files of other kinds \(\.md, _SUCCESS\)$"):
+    with pytest.warns(Notice, match=r"left out 3 files of other kinds \(\.arrow, \.md, _SUCCESS\)$"):
         assert find_names(folder) == [f"{folder}/{name}" for name in READ]
     (folder / "bank.conllu.gz").touch()
     assert [one.name for one in find_inputs([str(folder)], TREEBANKS)] == [f"{folder}/bank.conllu.gz"]
