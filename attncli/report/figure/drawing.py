@@ -295,7 +295,12 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None
     """
     path = Path(path)
     suffix = check_suffix(path, PICTURES, "a picture")
-    check_dots(figure, path, dpi)
+    width, height = (round(side * dpi) for side in figure.get_size_inches())
+    if width * height > MOST_PIXELS:
+        raise RequestError(
+            f"{path}: at {dpi} dpi the picture has {width} x {height} pixels, which is too many; "
+            f"--dpi {int(dpi * math.sqrt(MOST_PIXELS / (width * height)))} fits"
+        )
     drawn = io.BytesIO()  # matplotlib does not end well on a full disk
     with drawing([fonts.DEFAULT]):
         figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
@@ -305,13 +310,3 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None
 def has_dots(figure: Figure) -> bool:
     """Return whether parts of a picture are made of dots in an SVG or PDF too."""
     return any(isinstance(one, AxesImage) or one.get_rasterized() for one in figure.findobj())
-
-
-def check_dots(figure: Figure, path: Path, dpi: int) -> None:
-    """Raises RequestError for a picture with more dots than fit into memory."""
-    width, height = (round(side * dpi) for side in figure.get_size_inches())
-    if width * height > MOST_PIXELS:
-        raise RequestError(
-            f"{path}: at {dpi} dpi the picture has {width} x {height} pixels, which is too many; "
-            f"--dpi {int(dpi * math.sqrt(MOST_PIXELS / (width * height)))} fits"
-        )
