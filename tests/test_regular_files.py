@@ -170,7 +170,7 @@ def test_each_file_of_a_checkpoint_that_is_a_pipe_is_named_in_one_line(model, en
         folder = copied(models / model, tmp_path / str(number))
         path = folder / name
         make_irregular(path, "pipe")
-        for command in COMMANDS:
+        for command in COMMANDS if name == "config.json" else [COMMANDS[number % len(COMMANDS)]]:
             with guarded(path):
                 made = in_process(typed(command, folder, engine), tmp_path)
             assert (made.code, made.text.count("\n")) == (2, 1), (name, command, made.text)

@@ -153,8 +153,3 @@ def test_the_plug_in_imports_no_torch() -> None:
     code = "import pytest, attncli.testing, sys; print(not {'torch', 'transformers', 'numpy'} & set(sys.modules))"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert made.stdout == "True\n"
-
-
-def test_the_entry_point() -> None:
-    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '[project.entry-points.pytest11]\nattncli = "attncli.testing"' in text

@@ -134,7 +134,6 @@ def place(tiny, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("documents")
     (folder / "tiny").symlink_to(tiny("bert"))
-    (folder / "classes").symlink_to(tiny("bert", head="ForSequenceClassification"))
     for family in ("modernbert", "mpnet", "qwen3", "llama", "gte"):
         (folder / family).symlink_to(tiny(family))
     for name, head in (("classes", "ForSequenceClassification"), ("tokens", "ForTokenClassification")):

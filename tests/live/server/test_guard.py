@@ -20,38 +20,42 @@ def test_a_token_is_exchanged_for_a_cookie_that_scripts_can_not_read(served):
     assert status == 200 and b'id="typed"' in body and served.lock.token.encode() not in body
 
 
-@pytest.mark.parametrize("token", ["", "wrong", "%C3%A9", "%FF", "%00", "a" * 5000])
-def test_a_wrong_token_is_nothing(served, token):
-    status, headers, _ = served.ask(path=f"/?token={token}", Cookie=None)
-    assert status == 403 and "set-cookie" not in headers
+TOKENS = ["", "wrong", "%C3%A9", "%FF", "%00", "a" * 5000]
+PATHS = ["/", "/look", "/page", "/nothing", "/?x=1", "/../etc/passwd", "//"]
+COOKIES = [
+    None, "", "attncli=1", "=", "attncli-{port}=wrong", "attncli-{port}={token}", "\xff\xfe", ";;;",
+]  # fmt: skip
+HOSTS = [
+    "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", "", ":{port}",
+    "127.0.0.1:{port}.evil.example", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}, evil.example", "[::2]:{port}",
+]  # fmt: skip
+ORIGINS = [
+    None, "null", "http://evil.example", "http://127.0.0.1", "https://127.0.0.1:{port}", "http://127.0.0.1:1",
+    "http://localhost:{port}", "http://127.0.0.1:{port}.evil.example", "http://127.0.0.1:{port}/",
+]  # fmt: skip
+NOWHERE = ["/nothing", "/etc/passwd", "/../../etc/passwd", "/%2e%2e/", "/static/../x", "/favicon.ico"]
+OTHER_METHODS = [("POST", "/"), ("GET", "/look"), ("GET", "/page"), ("PUT", "/look"), ("DELETE", "/")]
+# What is refused: the method, the path, the headers that differ from those of the page, the status, and why.
+REFUSED = [
+    *(("GET", f"/?token={token}", {"Cookie": None}, 403, "token") for token in TOKENS),
+    *((method, path, {"Cookie": cookie}, 403, "token") for method in ("GET", "POST") for path in PATHS
+      for cookie in COOKIES),
+    *((method, path, {"Host": host, "Origin": f"http://{host}"}, 421, "") for host in HOSTS
+      for method, path in (("GET", "/"), ("GET", "/?token={token}"), ("POST", "/look"))),
+    *(("POST", path, {"Origin": origin}, 403, "") for path in ("/look", "/page") for origin in ORIGINS),
+    *((method, path, {"Origin": "http://127.0.0.1:{port}"}, 405, "") for method, path in OTHER_METHODS),
+    *(("GET", path, {}, 404, '{"error":"Not Found"}') for path in NOWHERE),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["/", "/look", "/page", "/nothing", "/?x=1", "/../etc/passwd", "//"])
-@pytest.mark.parametrize(
-    "cookie", [None, "", "attncli=1", "=", "attncli-{port}=wrong", "attncli-{port}={token}", "\xff\xfe", ";;;"]
-)
-def test_without_the_cookie_there_is_nothing(served, path, cookie):
-    given = cookie and cookie.format(port=served.lock.port, token=served.lock.token)
-    for method in ("GET", "POST"):
-        status, headers, body = served.ask(method, path, b"" if method == "POST" else None, Cookie=given)
-        assert status == 403 and b"token" in body and "default-src 'none'" in headers["content-security-policy"]
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", "", ":{port}",
-     "127.0.0.1:{port}.evil.example", "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}, evil.example",
-     "[::2]:{port}"],
-)  # fmt: skip
-def test_a_foreign_name_that_leads_here_is_refused(served, host):
-    host = host.format(port=served.lock.port)
-    for given in (
-        ("GET", "/", None),
-        ("GET", f"/?token={served.lock.token}", None),
-        ("POST", "/look", BODY),
-    ):
-        status, headers, _ = served.ask(*given, Host=host, Origin=f"http://{host}")
-        assert status == 421 and "set-cookie" not in headers
+def test_requests_that_are_not_the_pages_are_refused(served):
+    own = {"port": served.lock.port, "token": served.lock.token}
+    for method, path, given, expected, why in REFUSED:
+        headers = {name: value and value.format(**own) for name, value in given.items()}
+        body = BODY if method in ("POST", "PUT") else None
+        status, answered, said = served.ask(method, path.format(**own), body, **headers)
+        assert status == expected and why.encode() in said, (method, path, given)
+        assert "set-cookie" not in answered and "default-src 'none'" in answered["content-security-policy"]
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
@@ -59,17 +63,6 @@ def test_its_own_names_are_known(served, name):
     host = f"{name}:{served.lock.port}"
     assert served.ask(Host=host)[0] == 200
     assert served.ask("POST", "/look", BODY, Host=host, Origin=f"http://{host}")[0] == 200
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [None, "null", "http://evil.example", "http://127.0.0.1", "https://127.0.0.1:{port}", "http://127.0.0.1:1",
-     "http://localhost:{port}", "http://127.0.0.1:{port}.evil.example", "http://127.0.0.1:{port}/"],
-)  # fmt: skip
-@pytest.mark.parametrize("path", ["/look", "/page"])
-def test_what_another_site_asks_for_is_refused(served, origin, path):
-    given = origin and origin.format(port=served.lock.port)
-    assert served.ask("POST", path, BODY, Origin=given)[0] == 403
 
 
 def test_nobody_else_may_read_an_answer_or_frame_a_page(served):
@@ -87,21 +80,6 @@ def test_a_page_may_ask_nobody_but_its_server(served):
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "connect-src 'self'" in policy and "unsafe" not in policy
     assert policy.replace("; frame-ancestors 'none'", "").encode() in body
-
-
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/"), ("GET", "/look"), ("GET", "/page"), ("PUT", "/look"), ("DELETE", "/")]
-)
-def test_other_ways_of_asking_are_refused(served, method, path):
-    assert served.ask(method, path, b"" if method in ("POST", "PUT") else None, Origin=served.origin)[0] == 405
-
-
-@pytest.mark.parametrize(
-    "path", ["/nothing", "/etc/passwd", "/../../etc/passwd", "/%2e%2e/", "/static/../x", "/favicon.ico"]
-)
-def test_there_is_nothing_else(served, path):
-    status, _, body = served.ask(path=path)
-    assert status == 404 and json.loads(body) == {"error": "Not Found"}
 
 
 @pytest.mark.parametrize(
