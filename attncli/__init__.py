@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from attncli.base.errors import Notice, RequestError
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
-    from attncli.effects.asking import Asking
     from attncli.features.ablate import ablate
     from attncli.features.cut import cut
     from attncli.features.diff import diff
@@ -45,7 +44,6 @@ HOMES = {
     "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.reducer",
     "ablate": "attncli.features.ablate",
-    "Asking": "attncli.effects.asking",
     "cut": "attncli.features.cut",
     "diff": "attncli.features.diff",
     "explain": "attncli.features.explain",
@@ -77,7 +75,6 @@ __all__ = [  # noqa: RUF022  (as above)
     "check",
     "corpus_statistics",
     "ablate",
-    "Asking",
     "cut",
     "diff",
     "explain",

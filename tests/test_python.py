@@ -13,24 +13,14 @@ from own_attention import MINE
 
 import attncli
 from attncli import RequestError
-from attncli.effects.question import Asking
 from attncli.features.similar import cosines
 from attncli.record import Request
 
 A, B = "The cat sat on the mat.", "A cat is sitting on a rug."
 EDGES = [("cat", "sat")]
-FIELDS = {"pair", "similar_to", "target", "at", "ask", "task", "mask"}
 
 
 # --- plain keywords -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["trust"])
-def test_what_to_ask_is_said_by_the_names_of_asking(name):
-    parameters = inspect.signature(getattr(attncli, name)).parameters
-    defaults = {field: parameters[field].default for field in FIELDS}
-    assert attncli.Asking(**defaults) == attncli.Asking()
-    assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
 @pytest.mark.parametrize("name", ["attend", "attend_many"])
@@ -95,7 +85,6 @@ WRONG = {
     "target": (lambda m: m.attend(A, target=3), "target is one text, not the int 3"),
     "another keyword": (lambda m: m.attend(A, mesure="norm"), r"attend\(\) got an unexpected .* 'mesure'"),
     "device": (lambda m: attncli.load_model("minilm", 0), "device is one text, not the int 0: write one of auto"),
-    "model": (lambda m: attncli.trust("minilm", A), r"model is the str 'minilm': open one with attncli\.load_model"),
     "model of stats": (
         lambda m: attncli.corpus_statistics("minilm", [A]),
         "model is the str 'minilm': open one with",
@@ -109,11 +98,6 @@ WRONG = {
         r"texts\[1\] is one text, not the int 3",
     ),
     "similar_to": (lambda m: attncli.ablate(m, A, similar_to=[B]), "similar_to is one text, not a list of 1"),
-    "asking": (
-        lambda m: attncli.trust(m, A, asking="cosine"),
-        "asking is the str 'cosine': give an attncli.Asking",
-    ),
-    "both": (lambda m: attncli.trust(m, A, asking=Asking(), target="x"), "target is a field of asking too"),
     "ways": (lambda m: attncli.ablate(m, A, way=3), "way is the int 3: give one of zero, mean, resample"),
     "texts": (lambda m: attncli.ablate(m, 3), "text is the int 3: give a str, or a list of them"),
     "one edge": (

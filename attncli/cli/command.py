@@ -79,6 +79,9 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
         for name in given:
             if options[name].option.use == "terminal":
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
+    for name in () if json else given:
+        if paths and all(path.suffix.lower() in options[name].option.not_saved for path in paths):
+            refuse_option(options[name].option, f"on {paths[0].suffix}, which does not show it")
     if isinstance(feature, Measure):
         try:
             result = feature.function(**given, progress=output.progress())

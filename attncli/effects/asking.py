@@ -1,13 +1,11 @@
 """The output of a network to measure: how it is asked for, and the answer with its unit and direction."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import wraps
-from typing import Annotated, Any, TypedDict, TypeVar, cast
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from attncli.base import choices
-from attncli.base.choices import check_instance, check_optional_text
+from attncli.base.choices import check_optional_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,19 +13,6 @@ OPTIONS = {
     "pair": "--pair", "similar_to": "--similar-to", "target": "--target", "at": "--at", "ask": "--ask",
     "task": "--task", "mask": "--mask", "which": "--which",
 }  # fmt: skip
-
-
-class AskingFields(TypedDict, total=False):
-    """The fields of an `Asking`, which functions take by name too."""
-
-    pair: str | None
-    similar_to: str | None
-    target: str | None
-    at: str | None
-    ask: str | None
-    task: str | None
-    mask: str | None
-    which: str | None
 
 
 @dataclass(frozen=True)
@@ -56,44 +41,6 @@ class Asking:
             check_optional_text(field.name, getattr(self, field.name))
         if self.which is not None:
             choices.check("part", self.which, choices.Kind)
-
-
-def takes_model(function: F) -> F:
-    """Make a function raise TypeError, which says how it is called, where its first argument is no model."""
-    needed = [one.name for one in inspect.signature(function).parameters.values() if one.default is one.empty]
-    usage = f"attncli.{function.__name__}({', '.join(name for name in needed if name != 'fields')})"
-
-    @wraps(function)
-    def run(*given: Any, **named: Any) -> Any:
-        from attncli.models.engine import Engine
-
-        if given:
-            check_instance("model", given[0], Engine, f"open one with attncli.load_model(name), and write {usage}")
-        return function(*given, **named)
-
-    return cast("F", run)
-
-
-def takes_fields(function: F) -> F:
-    """Return a function that `takes_model`, with the fields of an `Asking`, which it takes as **fields, in its
-    signature.
-    """
-    signature, made = inspect.signature(function), takes_model(function)
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    named = [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(Asking).parameters.values()]
-    made.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
-    return made
-
-
-def merge_asking(asking: Asking | None, named: AskingFields) -> Asking:
-    """Return an `Asking`, given as such or by the names of its fields. Raises TypeError where both are given."""
-    if asking is None:
-        return Asking(**named)
-    check_instance("asking", asking, Asking, "give an attncli.Asking, or its fields by name, as in similar_to=...")
-    for name, value in named.items():
-        if value is not None:
-            raise TypeError(f"{name} is a field of asking too: give asking=... or {name}=..., not both")
-    return asking
 
 
 UP = {

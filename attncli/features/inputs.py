@@ -436,34 +436,6 @@ class RecordFeature(ModelFeature, _TextOptions):
         return Texts(read_inputs(self.text, self.pair, self.file, stdin, whole=self.whole), opening, made)
 
 
-@dataclass(eq=False, kw_only=True)
-class AskingFeature(Feature):
-    """A feature that changes attention and measures an output: which output, and of which model."""
-
-    pair: options.Pair = None
-    similar_to: options.SimilarTo = None
-    ask: options.Ask = None
-    target: options.Label = None
-    at: options.At = None
-    task: options.Task = None
-    model: options.ModelName = "minilm"
-    mask: options.MaskOption = None
-    which: options.Which = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
-
-    @property
-    def asking(self) -> "Asking":
-        """The output to measure."""
-        from attncli.effects.asking import Asking
-
-        return Asking(self.pair, self.similar_to, self.target, self.at, self.ask, self.task, self.mask, self.which)
-
-    def open_model(self) -> "Engine":
-        """Open the model. Raises RequestError as `open_tapped` does."""
-        return open_tapped(Opening(self.model, self.device, self.dtype), self.which)
-
-
 @dataclass(frozen=True)
 class AskedRun:
     """A model, texts whose attention is changed, and the output to measure."""

@@ -45,6 +45,7 @@ class Option(NamedTuple):
     envvar: str | None = None
     use: Use = ""
     kind: Any = None
+    not_saved: tuple[str, ...] = ()
 
 
 def argument(
@@ -347,9 +348,7 @@ class RecordOptions(TypedDict, total=False):
     dtype: Dtype
 
 
-class AskedOptions(TypedDict, total=False):
-    """The options of a measure that changes attention and measures an output: which output, and of which model."""
-
+class _AskedOptions(TypedDict, total=False):
     pair: Pair
     similar_to: SimilarTo
     ask: Ask
@@ -357,6 +356,17 @@ class AskedOptions(TypedDict, total=False):
     at: At
     task: Task
     mask: MaskOption
-    which: Which
     device: Device
     dtype: Dtype
+
+
+class AskedOptions(_AskedOptions, total=False):
+    """The options of a measure that changes attention and measures an output: which output, and of which model."""
+
+    which: Which
+
+
+class OwnAskedOptions(_AskedOptions, total=False):
+    """The same, for self-attention alone."""
+
+    which: OwnWhich

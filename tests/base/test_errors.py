@@ -105,4 +105,4 @@ def test_every_extra_that_is_named_exists_and_no_name_of_a_registry_is():
         named |= {
             name for names in re.findall(r"pip install (?:-e )?\"\.\[([\w,-]+)\]", text) for name in names.split(",")
         }
-    assert {"corpora", "live", "minilm", "probe", "ray", "sentencepiece", "stats"} <= named <= set(EXTRAS)
+    assert {"corpora", "live", "minilm", "probe", "ray", "sentencepiece", "flow"} <= named <= set(EXTRAS)

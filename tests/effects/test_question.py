@@ -143,7 +143,7 @@ CALLS = {
     "similar": (lambda model, progress: similar(model, A, B, progress=progress), 21, "changes"),
     "cut": (lambda model, progress: cut(model, A, mask="causal", progress=progress), 15, "edges"),
     "patch": (lambda model, progress: patch(model, A, B, by="layer", layer="0,1", progress=progress), 18, "patches"),
-    "trust": (lambda model, progress: trust(model, A, Asking(), progress, permutations=2, rankings=120), None, "steps"),
+    "trust": (lambda model, progress: trust(model, A, permutations=2, rankings=120, progress=progress), None, "steps"),
 }
 
 

@@ -10,7 +10,7 @@ from pictures import picture_texts
 
 from attncli import load_model
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust import TrustResult, _report, trust, verdict
+from attncli.features.trust import TrustResult, trust, verdict
 from attncli.features.trust.erasing import Erasing, aopc, order
 from attncli.features.trust.rankings import draw_rankings
 from attncli.report import Maps
@@ -32,14 +32,16 @@ def found(reader) -> TrustResult:
 
 
 def test_where_all_values_are_equal_attention_is_said_not_to_matter(tmp_path):
-    asking = Asking(similar_to=OTHER)
-    same = trust(embedding_model(tmp_path / "same", equal_values=True), "the big cat is on it", asking, permutations=10)
+    asking = {"similar_to": OTHER}
+    same = trust(
+        embedding_model(tmp_path / "same", equal_values=True), "the big cat is on it", permutations=10, **asking
+    )
     assert np.abs([*same.weights.permuted, *same.weights.reordered, same.weights.uniform]).max() < 1e-12
     assert same.most_erased > 0.01
     verdict = same.document()["verdict"]
     assert "by 0 (median), and by 0 with the tokens in random order. Uniform weights change it by 0," in verdict
     assert "hardly matter to this output" in verdict
-    other = trust(embedding_model(tmp_path / "other"), "the big cat is on it", asking, permutations=10)
+    other = trust(embedding_model(tmp_path / "other"), "the big cat is on it", permutations=10, **asking)
     assert "hardly matter" not in other.document()["verdict"]
 
 
@@ -47,8 +49,8 @@ def test_an_output_that_nothing_changes_has_nothing_to_explain(tmp_path):
     deaf = one_head_reads(tmp_path / "deaf")
     deaf.need(1)
     deaf.network.layer(0).attention.output.weight.zero_()
-    asking = Asking(target="LABEL_1")
-    assert "there is nothing to explain" in trust(deaf, TEXT, asking, permutations=5).document()["verdict"]
+    asking = {"target": "LABEL_1"}
+    assert "there is nothing to explain" in trust(deaf, TEXT, permutations=5, **asking).document()["verdict"]
 
 
 def test_where_an_output_reads_one_token_through_one_head_the_maps_beat_random_rankings(found):
@@ -97,7 +99,7 @@ def test_words_stand_first_with_their_weight_and_what_deleting_them_does(attncli
 
 def test_a_share_counts_random_rankings_with_as_large_a_gap(tmp_path):
     model, asking = embedding_model(tmp_path), Asking(similar_to=OTHER)
-    found = trust(model, "the big cat sat on it ,", asking, permutations=2)
+    found = trust(model, "the big cat sat on it ,", permutations=2, similar_to=OTHER)
     assert found.sizes == [1, 2, 4] and found.chains == 7 * 6 * 10
     question = make_question(model, "the big cat sat on it ,", asking)
     rankings = [order(one) for one in (*found.importances.values(), *draw_rankings(7, found.random, 0))]
@@ -119,7 +121,7 @@ def test_six_tokens_have_too_few_orders(reader):
 
 
 def test_every_ranking_is_a_row_of_the_picture(found):
-    report = _report(found, None)
+    report = found.report()
     drawn = " ".join(picture_texts(figure_of(report.title, report.picture)))
     for words in ("attention", "grad x attention", "deleted alone", "mask padding"):
         assert words in drawn

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
@@ -20,27 +20,50 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
-from attncli.effects.asking import Asking, MeasuredOutput, describe_output, merge_asking, takes_fields
+from attncli.base.typed import NotRequired
+from attncli.effects.asking import Asking, MeasuredOutput, OutputDocument, describe_output
 from attncli.features import options
-from attncli.features.inputs import AskingFeature, check_one, read_inputs
+from attncli.features.inputs import AskedRun
+from attncli.features.measure import measure
 from attncli.features.options import MODEL, option
 from attncli.record import ModelInfo
 from attncli.record.display import DIVIDED, model_name, token_count
+from attncli.record.parts import ModelDocument
 from attncli.record.selection import numbered_names
-from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens, word_groups, word_texts, word_tokens
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from attncli.effects.asking import AskingFields
+    from attncli.base.typed import Unpack
     from attncli.effects.question import Question
-    from attncli.models.engine import Engine
 
 
-@dataclass(eq=False)
-class Trust(AskingFeature):
+LEAST_TOKENS = 2  # that have an order
+
+
+@measure(options.OwnAskedOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="a measurement")
+def trust(
+    model: options.Model = None,
+    text: options.Text = None,
+    *,
+    file: options.File = None,
+    whole: options.Whole = False,
+    permutations: Annotated[
+        int,
+        option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights.", not_saved=PICTURES),
+    ] = 100,
+    rankings: Annotated[
+        int,
+        option(MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control.", not_saved=PICTURES),
+    ] = 200,
+    seed: Annotated[
+        int,
+        option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.", not_saved=PICTURES),
+    ] = 0,
+    progress: Progress = silent,
+    **asked: "Unpack[options.OwnAskedOptions]",
+) -> "TrustResult":
     """Test whether attention explains an output.
 
     Each word is deleted, compared with as many other tokens. Weights are replaced by permuted and by uniform ones, and
@@ -53,41 +76,65 @@ class Trust(AskingFeature):
       attncli trust "The cat sat on the mat." --similar-to "A cat is sitting on a rug."
       attncli trust -o trust.png "The cat sat on the mat."
     """
+    from attncli.effects.question import make_question
+    from attncli.features.trust import erasing as erase
+    from attncli.features.trust.rankings import draw_rankings, importances, read_places
+    from attncli.features.trust.weights import put_other_weights
+    from attncli.models.engine import require_tapped
 
-    saves = (*PICTURES, *DOCUMENTS)
-    group = "Does it matter"
-    saved_as = "a measurement"
-
-    text: options.Text = None
-    file: options.File = None
-    whole: options.Whole = False
-    permutations: Annotated[
-        int, option(MODEL, "--permutations", metavar="N", min=1, help="Permutations of the weights.")
-    ] = 100
-    rankings: Annotated[
-        int,
-        option(MODEL, "--rankings", metavar="N", min=120, help="Random rankings as a control."),
-    ] = 200
-    seed: Annotated[int, option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.")] = 0
-    which: options.OwnWhich = None
-
-    def report(self, progress: Progress = silent) -> Report:
-        if self.path is not None and self.path.suffix.lower() in PICTURES:
-            why = "on a picture, which shows the rankings and nothing that is drawn at random"
-            self.refuse(why, "permutations", "rankings", "seed")
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one to ask about as TEXT")
-        found = trust(
-            self.open_model(),
-            inputs[0].text,
-            self.asking,
-            progress,
-            permutations=self.permutations,
-            rankings=self.rankings,
-            seed=self.seed,
+    run = AskedRun.of(model, text, file, whole, **asked)
+    one, asking = run.one_text("the one to ask about"), run.asking
+    engine = require_tapped(run.engine, run.engine.to_itself(asking.which))
+    question = likeliest(make_question(engine, one, asking), asking)
+    tokens = question.texts[0].tokens
+    erasing = erase.Erasing(question)
+    places = erasing.erasable
+    if len(places) < LEAST_TOKENS:
+        raise RequestError(
+            f"a ranking needs {LEAST_TOKENS} tokens that can be deleted, this text has {len(places)}: give a longer one"
         )
-        same = {name: getattr(self, name) for name in ("similar_to", "ask", "target", "at", "task")}
-        return _report(found, NextCommand("ablate", same))
+    words = erase.words(tokens, places)
+    found = {name: values[places] for name, values in importances(question).items()}
+    ranked = [*found.values(), *draw_rankings(len(places), rankings, seed)]
+    orders = list(map(erase.order, ranked))
+    with progress(2 * permutations + 3, "steps") as advance:
+        weights = OtherWeights(*put_other_weights(question, places, permutations, seed, advance))
+        changes, controls = erase.leave_word_out(erasing, words, seed)
+        advance()
+        scores = dict(zip(MEASURES, erase.aopc(erasing, orders), strict=True))
+        advance()
+    return TrustResult(
+        asking=asking,
+        model=engine.info,
+        answer=question.answer,
+        tokens=tokens,
+        read=read_places(question),
+        erasable=places,
+        words=words,
+        sizes=erase.sizes(len(places)),
+        weights=weights,
+        importances=found,
+        alone=erase.leave_one_out(erasing),
+        word_changes=changes,
+        word_controls=controls,
+        most_erased=max(map(abs, erasing.known.values())),
+        scores=scores,
+        sinks=engine.has_sinks,
+    )
+
+
+def likeliest(question: "Question", asking: Asking) -> "Question":
+    """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
+    from attncli.effects.question import Divergence, LabelQuestion
+    from attncli.models.output import SIGMOID
+
+    if asking.ask is not None or not isinstance(question, Divergence) or question.output.kind == "span":
+        return question
+    if question.places is not None and len(question.places) != 1:
+        return question
+    likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
+    place = None if question.places is None else question.places[0]
+    return LabelQuestion(question.texts[0], question.output, "probability", int(likely.argmax()), place)
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -95,6 +142,87 @@ class Trust(AskingFeature):
 HARDLY = 0.01  # share of the change from erasing tokens; other weights that change less hardly matter
 NOTHING = 1e-6  # change of a number that rounding explains
 MEASURES = ("comprehensiveness", "sufficiency")
+
+
+class _SizesEntry(TypedDict):
+    median: Annotated[float, "", "in that unit"]
+    interval: Annotated[list[float], "the range that holds 95% of the sizes", "`[2]`"]
+
+
+class _WeightsEntry(TypedDict):
+    """The change with other weights in all heads of all layers."""
+
+    permuted: Annotated[_SizesEntry, "the size of the change when the weights of every row are permuted"]
+    reordered: Annotated[_SizesEntry, "the control: the same with the tokens in another order each time"]
+    uniform: Annotated[float, "the output with uniform weights minus the output without", "in that unit"]
+
+
+class _WordEntry(TypedDict):
+    """The words of the text that can be deleted, each with all of its tokens."""
+
+    word: str
+    places: Annotated[list[int], "positions of its tokens", "`[piece]`"]
+    attention: Annotated[
+        float, "the last layer's weight on its tokens, mean over heads and over `read`", "share of the weight"
+    ]
+    change: Annotated[float, "the change when the word is deleted", "in that unit"]
+    others: Annotated[
+        float | None, "the control: the mean change when as many other tokens are deleted", "in that unit"
+    ]
+
+
+class _RankingEntry(TypedDict):
+    """Rankings of the tokens, by what is said to explain the output."""
+
+    by: Annotated[
+        str,
+        "attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance), gradient x input "
+        "(not for a divergence)",
+    ]
+    as_good: Annotated[
+        float,
+        "share of the random rankings whose comprehensiveness minus sufficiency is at least as large, (1 + those) / "
+        "(1 + all)",
+        "share",
+    ]
+    beats: Annotated[bool, "true if the share is at most `level`, which beats random rankings"]
+    comprehensiveness: Annotated[
+        float, "the mean change when the first tokens are deleted, over `sizes`", "in that unit"
+    ]
+    sufficiency: Annotated[float, "the same when all other tokens are deleted", "in that unit"]
+    importance: Annotated[list[float], "the values that rank the tokens", "`[erasable]`"]
+
+
+class _RandomEntry(TypedDict):
+    """The random rankings."""
+
+    rankings: Annotated[int, "how many were drawn"]
+    comprehensiveness: Annotated[float, "their mean", "in that unit"]
+    sufficiency: Annotated[float, "their mean", "in that unit"]
+
+
+class TrustDocument(TypedDict):
+    """`.csv`: a row per entry of `rankings`."""
+
+    model: ModelDocument
+    output: Annotated[OutputDocument, "for the whole text"]
+    sinks: NotRequired[
+        Annotated[bool, "true if heads have sinks: each row of the mean over heads is divided by its sum"]
+    ]
+    tokens: Annotated[list[str], "of the text; for two texts, of the first", "`[token]`"]
+    read: Annotated[list[int], "positions of the tokens whose last vectors the output reads", "`[place]`"]
+    erased: Annotated[list[int], "positions of the tokens that were ranked and deleted", "`[erasable]`"]
+    sizes: Annotated[list[int], "how many tokens were deleted together", "`[size]`"]
+    permutations: Annotated[int, "number of permutations of the weights"]
+    weights: _WeightsEntry
+    words: list[_WordEntry]
+    alone: Annotated[list[float], "the change when each token is deleted alone", "`[erasable]`"]
+    rankings: list[_RankingEntry]
+    random: _RandomEntry
+    level: Annotated[
+        float, "a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings", "share"
+    ]
+    verdict: Annotated[str, "in words, from these figures"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,26 +237,23 @@ class OtherWeights(Brief):
     reordered: Doubles
     uniform: float
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> _WeightsEntry:
         """Return the entry of a document: sizes of changes, and the change by uniform weights."""
-        sizes = {"permuted": np.abs(self.permuted), "reordered": np.abs(self.reordered)}
         ends = [LEVEL / 2, 1 - LEVEL / 2]
-        return {
-            **{
-                name: {"median": float(np.median(drawn)), "interval": np.quantile(drawn, ends).tolist()}
-                for name, drawn in sizes.items()
-            },
-            "uniform": self.uniform,
-        }
+        permuted, reordered = (
+            _SizesEntry(median=float(np.median(sizes)), interval=np.quantile(sizes, ends).tolist())
+            for sizes in map(np.abs, (self.permuted, self.reordered))
+        )
+        return {"permuted": permuted, "reordered": reordered, "uniform": self.uniform}
 
 
 @dataclass(frozen=True)
-class TrustResult:
+class TrustResult(Result):
     """Measurements of how far maps explain one output of one text.
 
-    answer: the output. tokens: of the text; read: places of the tokens that the output reads; erasable: places of those
-    that were ranked and deleted, `[token]` below; words: places of those of each word; sizes: numbers of tokens that
-    were deleted together.
+    asking: how the output was asked for. answer: the output. tokens: of the text; read: places of the tokens that the
+    output reads; erasable: places of those that were ranked and deleted, `[token]` below; words: places of those of
+    each word; sizes: numbers of tokens that were deleted together.
     alone: the change from deleting each token by itself, `[token]`; word_changes: each word, word_controls: as many
     other tokens instead, `[word]`. most_erased: the largest change from deleting tokens.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
@@ -136,6 +261,7 @@ class TrustResult:
     sinks: heads have sinks, so that rows of maps were divided by their sums.
     """
 
+    asking: Asking
     model: ModelInfo
     answer: MeasuredOutput
     tokens: Tokens
@@ -201,7 +327,7 @@ class TrustResult:
         kept = pairwise([0, *self.sizes])
         return math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
 
-    def word_entries(self) -> list[dict[str, Any]]:
+    def word_entries(self) -> list[_WordEntry]:
         """Return the entries of a document for the words."""
         attention = dict(zip(self.erasable, self.importances["attention"].tolist(), strict=True))
         columns = (word_texts(self.tokens, self.words), self.words, self.word_changes, self.word_controls)
@@ -216,23 +342,24 @@ class TrustResult:
             for name, places, change, other in zip(*columns, strict=True)
         ]
 
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
-        rankings = [
+    def document(self) -> TrustDocument:
+        """Return what --json prints."""
+        comprehensiveness, sufficiency = (self.scores[name] for name in MEASURES)
+        rankings: list[_RankingEntry] = [
             {
                 "by": name,
                 "as_good": float(self.as_good[place]),
                 "beats": name in self.better,
-                **{measure: float(scores[place]) for measure, scores in self.scores.items()},
+                "comprehensiveness": float(comprehensiveness[place]),
+                "sufficiency": float(sufficiency[place]),
                 "importance": importance.tolist(),
             }
             for place, (name, importance) in enumerate(self.importances.items())
         ]
         drawn = slice(len(rankings), None)
-        return {
+        document: TrustDocument = {
             "model": self.model.document(),
             "output": self.answer.document(),
-            **({"sinks": True} if self.sinks else {}),
             "tokens": self.tokens.text,
             "read": list(self.read),
             "erased": list(self.erasable),
@@ -244,11 +371,35 @@ class TrustResult:
             "rankings": rankings,
             "random": {
                 "rankings": self.random,
-                **{measure: float(scores[drawn].mean()) for measure, scores in self.scores.items()},
+                "comprehensiveness": float(comprehensiveness[drawn].mean()),
+                "sufficiency": float(sufficiency[drawn].mean()),
             },
             "level": self.level,
             "verdict": verdict(self),
         }
+        if self.sinks:
+            document["sinks"] = True
+        return document
+
+    def report(self) -> Report:
+        """Show words, other weights, a row per ranking, and the verdict; a picture has the rankings."""
+        document = self.document()
+        name, mask = model_name(self.model.full_name), f"mask {self.answer.mask}"
+        asked = {name: getattr(self.asking, name) for name in ("similar_to", "ask", "target", "at", "task")}
+        return Report(
+            [name, describe_output(self.answer), mask, token_count(self.tokens)],
+            [
+                *_words_parts(self),
+                *_weights_parts(self),
+                *_rankings_parts(self, document),
+                TextLine(""),
+                TextLine(document["verdict"], "strong"),
+            ],
+            lambda: document,
+            itemgetter("rankings"),
+            picture=[*([TextLine(DIVIDED, caption=True)] if self.sinks else []), _ranks_map(self)],
+            next=NextCommand("ablate", asked),
+        )
 
 
 def verdict(found: TrustResult) -> str:
@@ -291,94 +442,7 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-# --- what is computed -----------------------------------------------------------------------------------
-
-LEAST_TOKENS = 2  # that have an order
-
-
-@takes_fields
-def trust(
-    model: "Engine",
-    text: str,
-    asking: Asking | None = None,
-    progress: Progress = silent,
-    *,
-    permutations: int = 100,
-    rankings: int = 200,
-    seed: int = 0,
-    **fields: "Unpack[AskingFields]",
-) -> TrustResult:
-    """Put other weights in, delete tokens, and compare rankings of them with random ones.
-
-    Without a question, the output is the probability of the likeliest label, if the text has one prediction. With two
-    texts (a cosine) both get other weights, and tokens of the first are ranked and deleted.
-    asking: the question, as an `Asking`; or its fields by name, as in similar_to="Another text." and target="it".
-    permutations: of the weights; rankings: random ones; seed: of all draws. progress: advances with every permutation,
-    and after words and rankings.
-
-    Raises RequestError as `make_question` does, and for a text with fewer than two tokens that can be deleted.
-    """
-    from attncli.effects.question import make_question
-    from attncli.features.trust import erasing as erase
-    from attncli.features.trust.rankings import draw_rankings, importances, read_places
-    from attncli.features.trust.weights import put_other_weights
-    from attncli.models.engine import check_model, require_tapped
-
-    asking = merge_asking(asking, fields)
-    check_model(model)
-    model = require_tapped(model, model.to_itself(asking.which))
-    question = likeliest(make_question(model, text, asking), asking)
-    tokens = question.texts[0].tokens
-    erasing = erase.Erasing(question)
-    places = erasing.erasable
-    if len(places) < LEAST_TOKENS:
-        raise RequestError(
-            f"a ranking needs {LEAST_TOKENS} tokens that can be deleted, this text has {len(places)}: give a longer one"
-        )
-    words = erase.words(tokens, places)
-    found = {name: values[places] for name, values in importances(question).items()}
-    ranked = [*found.values(), *draw_rankings(len(places), rankings, seed)]
-    orders = list(map(erase.order, ranked))
-    with progress(2 * permutations + 3, "steps") as advance:
-        weights = OtherWeights(*put_other_weights(question, places, permutations, seed, advance))
-        changes, controls = erase.leave_word_out(erasing, words, seed)
-        advance()
-        scores = dict(zip(MEASURES, erase.aopc(erasing, orders), strict=True))
-        advance()
-    return TrustResult(
-        model=model.info,
-        answer=question.answer,
-        tokens=tokens,
-        read=read_places(question),
-        erasable=places,
-        words=words,
-        sizes=erase.sizes(len(places)),
-        weights=weights,
-        importances=found,
-        alone=erase.leave_one_out(erasing),
-        word_changes=changes,
-        word_controls=controls,
-        most_erased=max(map(abs, erasing.known.values())),
-        scores=scores,
-        sinks=model.has_sinks,
-    )
-
-
-def likeliest(question: "Question", asking: Asking) -> "Question":
-    """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
-    from attncli.effects.question import Divergence, LabelQuestion
-    from attncli.models.output import SIGMOID
-
-    if asking.ask is not None or not isinstance(question, Divergence) or question.output.kind == "span":
-        return question
-    if question.places is not None and len(question.places) != 1:
-        return question
-    likely = question.before[..., 0] if question.output.function == SIGMOID else question.before
-    place = None if question.places is None else question.places[0]
-    return LabelQuestion(question.texts[0], question.output, "probability", int(likely.argmax()), place)
-
-
-# --- the report -----------------------------------------------------------------------------------------
+# --- what is shown --------------------------------------------------------------------------------------
 
 NAMED = 3  # tokens that a ranking puts first
 LISTED = 10  # words in the terminal
@@ -386,26 +450,6 @@ CHANGE = {
     "divergence": "how much the prediction from the remaining tokens changes, in nats; 0 is no change",
     "distance": "how far the last vectors of the remaining tokens move, as a share of their lengths",
 }
-
-
-def _report(found: TrustResult, next_command: NextCommand) -> Report:
-    """Report words, other weights, a row per ranking, and the verdict; a picture has the rankings."""
-    document = found.document()
-    name, mask = model_name(found.model.full_name), f"mask {found.answer.mask}"
-    return Report(
-        [name, describe_output(found.answer), mask, token_count(found.tokens)],
-        [
-            *_words_parts(found),
-            *_weights_parts(found),
-            *_rankings_parts(found, document),
-            TextLine(""),
-            TextLine(document["verdict"], "strong"),
-        ],
-        lambda: document,
-        itemgetter("rankings"),
-        picture=[*([TextLine(DIVIDED, caption=True)] if found.sinks else []), _ranks_map(found)],
-        next=next_command,
-    )
 
 
 def _words_parts(found: TrustResult) -> list[Part]:
@@ -432,9 +476,9 @@ def _words_parts(found: TrustResult) -> list[Part]:
 def _weights_parts(found: TrustResult) -> list[Part]:
     """Return rows for permuted weights, for the control and for uniform weights; and what the columns mean."""
     document, rows = found.weights.document(), []
-    for name, label in {"permuted": "permuted", "reordered": "permuted, tokens in random order"}.items():
-        sizes = map(three_digits, (document[name]["median"], *document[name]["interval"]))
-        rows.append([label, *sizes])
+    drawn = {"permuted": document["permuted"], "permuted, tokens in random order": document["reordered"]}
+    for label, sizes in drawn.items():
+        rows.append([label, *map(three_digits, (sizes["median"], *sizes["interval"]))])
     rows.append(["uniform", three_digits(abs(found.weights.uniform)), "", ""])
     note = (
         f"change: the size of the change of the {found.answer.kind} with these weights in all heads, as the median and "
@@ -443,7 +487,7 @@ def _weights_parts(found: TrustResult) -> list[Part]:
     return [Table(list(map(Column, ["other weights", "change", "from", "to"])), rows), TextLine(note)]
 
 
-def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
+def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
     """Return a row per method, above the mean of random rankings, and what the columns mean."""
     columns = [
         *map(Column, ("tokens by", "first deleted", "rest deleted", "random as good")),
@@ -453,9 +497,11 @@ def _rankings_parts(found: TrustResult, document: dict[str, Any]) -> list[Part]:
     for entry in document["rankings"]:
         first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]
         tokens = " ".join(visible(found.tokens.shown[found.erasable[place]]) for place in first)
-        scores = (three_digits(entry[measure]) for measure in MEASURES)
+        scores = map(three_digits, (entry["comprehensiveness"], entry["sufficiency"]))
         rows.append([entry["by"], *scores, _percent(entry["as_good"]), tokens])
-    rows += [None, ["random, mean", *(three_digits(document["random"][measure]) for measure in MEASURES), "", ""]]
+    drawn = document["random"]
+    scores = map(three_digits, (drawn["comprehensiveness"], drawn["sufficiency"]))
+    rows += [None, ["random, mean", *scores, "", ""]]
     counts = ", ".join(map(str, found.sizes))
     notes = [
         f"first deleted: the mean change when the first {counts} of {len(found.erasable)} tokens are deleted; higher "
@@ -479,50 +525,3 @@ def _ranks_map(found: TrustResult) -> Maps:
         scale="share of the other tokens ranked behind",
         most=1.0,
     )
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### trust
-
-model | model
-output | output | | for the whole text
-sinks | bool? | | true if heads have sinks: each row of the mean over heads is divided by its sum
-tokens | [str] | `[token]` | of the text; for two texts, of the first
-read | [int] | `[place]` | positions of the tokens whose last vectors the output reads
-erased | [int] | `[erasable]` | positions of the tokens that were ranked and deleted
-sizes | [int] | `[size]` | how many tokens were deleted together
-permutations | int | | number of permutations of the weights
-weights | object | | the change with other weights in all heads of all layers
-weights.permuted | object | | the size of the change when the weights of every row are permuted
-weights.permuted.median | float | in that unit
-weights.permuted.interval | [float] | `[2]` | the range that holds 95% of the sizes
-weights.reordered | object | | the control: the same with the tokens in another order each time
-weights.reordered.median | float | in that unit
-weights.reordered.interval | [float] | `[2]` | as above
-weights.uniform | float | in that unit | the output with uniform weights minus the output without
-words | [object] | | the words of the text that can be deleted, each with all of its tokens
-words.word | str
-words.places | [int] | `[piece]` | positions of its tokens
-words.attention | float | share of the weight | the last layer's weight on its tokens, mean over heads and over `read`
-words.change | float | in that unit | the change when the word is deleted
-words.others | float or null | in that unit | the control: the mean change when as many other tokens are deleted
-alone | [float] | `[erasable]` | the change when each token is deleted alone
-rankings | [object] | | rankings of the tokens, by what is said to explain the output
-rankings.by | str | | attention, norms, rollout, ALTI, gradient x attention (not for a divergence or a distance),
-    gradient x input (not for a divergence)
-rankings.as_good | float | share | share of the random rankings whose comprehensiveness minus sufficiency is at
-    least as large, (1 + those) / (1 + all)
-rankings.beats | bool | | true if the share is at most `level`, which beats random rankings
-rankings.comprehensiveness | float | in that unit | the mean change when the first tokens are deleted, over `sizes`
-rankings.sufficiency | float | in that unit | the same when all other tokens are deleted
-rankings.importance | [float] | `[erasable]` | the values that rank the tokens
-random | object | | the random rankings
-random.rankings | int | | how many were drawn
-random.comprehensiveness | float | in that unit | their mean
-random.sufficiency | float | in that unit | their mean
-level | float | share | a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings
-verdict | str | | in words, from these figures
-
-`.csv`: a row per entry of `rankings`.
-"""
