@@ -48,17 +48,6 @@ def test_the_tables_of_fields_are_what_the_features_state():
     assert TEXTS["attncli/cli/README.md"].partition(FIELDS)[2] == tables()
 
 
-def test_every_command_is_in_the_readme_once_in_the_groups_of_the_help():
-    from attncli.features import COMMANDS
-
-    table = TEXTS["README.md"].split("## The commands")[1].split("\n\n")[1]
-    listed = re.findall(r"^\| (?:`([\w-]+)`|\*([^*]+)\*) \|", table, flags=re.MULTILINE)
-    grouped: list[tuple[str, str]] = []
-    for title, commands_of in COMMANDS.items():
-        grouped += [("", title.lower()), *((name, "") for name in commands_of)]
-    assert listed == grouped
-
-
 def test_the_chinese_page_is_in_step_with_the_english_one():
     """Commands, listings and outputs are equal, and headings are in the same order."""
     english, chinese = (path.read_text(encoding="utf-8") for path in (LEARN, LEARN_ZH))
