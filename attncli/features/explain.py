@@ -11,33 +11,36 @@ A head's sink, if it has one, is a further score: m is at least that, and the su
 weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attncli.base.arrays import Doubles
+from attncli.base import choices
+from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
+from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import SavedRecords, chosen_layers, notify, open_tapped, read_input
+from attncli.features.inputs import SavedRecords, notify, open_tappable, read_input, record_source
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import OUTPUT, SELECTION, option
-from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
 from attncli.record.formula import softmax
+from attncli.record.parts import ModelDocument
 from attncli.record.selection import choose_head, name_layers, select_token
-from attncli.report import Cell, Column, NextCommand, Part, Report, Table, TextLine
+from attncli.report import Cell, Column, NextCommand, Part, Report, Result, Table, TextLine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from attncli.base.typed import Unpack
     from attncli.models.engine import Engine
     from attncli.models.head import OneHead
     from attncli.models.model import Model
@@ -46,8 +49,30 @@ if TYPE_CHECKING:
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
 
 
-@dataclass(eq=False)
-class Explain(Feature):
+@measure(options.RowOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="the row")
+def explain(
+    model: options.ModelOrSaved = None,
+    text: options.Text = None,
+    *,
+    layer: options.ALayer = None,
+    head: options.AHead = None,
+    query: Annotated[
+        str | int,
+        option(
+            SELECTION,
+            "--query",
+            metavar="TOKEN",
+            help="Whose row: it, it#2 (the second one), a number.",
+            kind=str,
+        ),
+    ] = "1",
+    block: Annotated[
+        bool,
+        option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.", not_saved=PICTURES),
+    ] = False,
+    progress: Progress = silent,
+    **given: "Unpack[options.RowOptions]",
+) -> "ExplainedRow":
     """Explain one row of a map: every number in it.
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
@@ -61,89 +86,66 @@ class Explain(Feature):
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query cat --block
     """
-
-    group = "Understand"
-    saves = (*PICTURES, *DOCUMENTS)
-    saved_as = "the row"
-
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    whole: options.Whole = False
-    saved: options.Saved = None
-    model: options.ModelName = "minilm"
-    layer: options.OneLayer = "-1"
-    head: options.OneHead = "0"
-    query: Annotated[
-        str, option(SELECTION, "--query", metavar="TOKEN", help="Whose row: it, it#2 (the second one), a number.")
-    ] = "1"
-    block: Annotated[bool, option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.")] = (
-        False
-    )
-    which: options.Which = None
-    target: options.Target = None
-    mask: options.MaskOption = None
-    pad_to: options.PadTo = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
-
-    def report(self, progress: Progress = silent) -> Report:
-        if self.suffix in PICTURES:
-            self.refuse(f"with -o {self.suffix}, which draws the row", "block")
-        return row_report(self._computed() if self.saved is None else self._read())
-
-    def _computed(self) -> dict[str, Any]:
-        """Explain the row of a text, with all that the model makes of it."""
-        text = read_input(self.text, self.pair, self.file, self.whole, "give the one to explain as TEXT")
-        model = open_tapped(Opening(self.model, self.device, self.dtype), self.which, answers=True)
-        from attncli.models.head import head_of_text
-
-        request = Request(
-            chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
-        )
-        head = head_of_text(model, text, request)
-        query = select_token(self.query, head.record.tokens)
-        explained = explain_row(head.record, query, head)
-        if self.block:
-            explained["block"] = explain_block(model, head.record, query)
-        return explained
-
-    def _read(self) -> dict[str, Any]:
-        """Explain the row of a saved record; without -l and -H, of the last head whose q and k it has.
-
-        Raises RequestError where the record has no q and k of the head.
-        """
-        assert self.saved is not None
-        self.refuse_use("record", "with --from, which takes what was saved")
-        self.refuse("with --from, which has no layers", "block")
-        record = SavedRecords(self.saved, None, None).single_record(f"{self.saved}: save the one to explain by itself")
-        model = record.model
-        one = choose_head(chosen_layers(self, "-1"), self.head, model.layers, model.heads)
-        layer = one[0] if self.is_set("layer") or name_layers(self.head) else None
-        head = one[1] if self.is_set("head") else None
-        known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
-        known = [one for one in known if layer in (None, one[0]) and head in (None, one[1])]
-        if not known:
-            name = f"{record.layers[-1] if layer is None else layer}.{record.heads[0] if head is None else head}"
-            raise RequestError(
-                f"{self.saved} has no q and k of head {name}, which make its weights: save them with "
-                f"attncli run --vectors {name} -o maps.safetensors TEXT"
-            )
-        query = select_token(self.query, record.tokens)
-        explained = explain_row(record.select(*([one] for one in known[-1])), query)
+    number = None if head is None else str(head)
+    if isinstance(model, AttentionRecord) or given.get("saved") is not None:
+        no_effect("with --from or a record, which have no layers", block=block)
+        source = record_source(model, text, **given)
+        assert isinstance(source, SavedRecords)
+        record = source.single_record("save the one to explain by itself")
+        one = _head_with_vectors(record, layer, number)
+        place = select_token(str(query), record.tokens)
+        explained = explain_row(record.select([one[0]], [one[1]]), place)
         apart = max(abs(key["weight"] - key["computed"]) for key in explained["keys"])
         if apart > APART:
             notify(
                 f"the weights differ by up to {apart:.3f} from those that q and k lead to: something is added to the "
                 "scores (a bias), or they are scaled in another way"
             )
-        return explained
+        return ExplainedRow(explained)
+    from attncli.models.head import head_of_text
+
+    which, target = given.get("which"), given.get("target")
+    one_text = read_input(
+        text, given.get("pair"), given.get("file"), given.get("whole", False), "give the one to explain as TEXT"
+    )
+    engine = open_tappable(model, which, given.get("device"), given.get("dtype"))
+    layers = layer if layer is not None else "all" if name_layers(number) else "-1"
+    mask, pad_to = given.get("mask"), given.get("pad_to")
+    request = Request(layers, number or "0", mask, pad_to=pad_to, which=which, target=target)
+    taken = head_of_text(engine, one_text, request)
+    place = select_token(str(query), taken.record.tokens)
+    explained = explain_row(taken.record, place, taken)
+    if block:
+        explained["block"] = explain_block(engine, taken.record, place)
+    return ExplainedRow(explained)
+
+
+def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: str | None) -> tuple[int, int]:
+    """Return the chosen head, or the last whose q and k a record has.
+
+    Raises RequestError where the record has no q and k of the head.
+    """
+    model = record.model
+    chosen = choose_head(
+        layer if layer is not None else "all" if name_layers(head) else "-1", head or "0", model.layers, model.heads
+    )
+    one = chosen[0] if layer is not None or name_layers(head) else None
+    other = None if head is None else chosen[1]
+    known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
+    known = [pair for pair in known if one in (None, pair[0]) and other in (None, pair[1])]
+    if not known:
+        name = f"{record.layers[-1] if one is None else one}.{record.heads[0] if other is None else other}"
+        raise RequestError(
+            f"the record has no q and k of head {name}, which make its weights: save them with attncli run --vectors "
+            f"{name} -o maps.safetensors TEXT"
+        )
+    return known[-1]
 
 
 # --- what is computed -----------------------------------------------------------------------------------
 
 
-def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> dict[str, Any]:
+def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> "ExplainDocument":
     """Return the document of --json: the row of a query of the one head of a record, key by key, computed in float64.
 
     The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
@@ -201,7 +203,7 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
     listed = {name: column.tolist() for name, column in columns.items()}
     text, shown = record.tokens.text, record.tokens.shown
     first = {"first": record.tokens.first} if record.tokens.first else {}
-    return {
+    document = {
         "model": record.model.document(),
         "layer": layer,
         "head": number,
@@ -226,12 +228,13 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         "total": float(steps.total[0]),
         **more,
     }
+    return cast("ExplainDocument", document)
 
 
 # --- one block -----------------------------------------------------------------------------------------
 
 
-def explain_block(model: "Engine", record: AttentionRecord, query: int) -> list[dict[str, Any]]:
+def explain_block(model: "Engine", record: AttentionRecord, query: int) -> "list[_StationEntry]":
     """Return the stations of a query's vector in the layer of a record of one head, from its input to its output.
 
     A station is the vector after a step: attention, residual, norm, feed-forward. Post-norm (Vaswani et al. 2017,
@@ -270,7 +273,7 @@ def explain_block(model: "Engine", record: AttentionRecord, query: int) -> list[
                 "others": {name: float(values[others].mean()) for name, values in figures.items()} if others else None,
             }
         )
-    return found
+    return cast("list[_StationEntry]", found)
 
 
 def stations_of(model: "Model", record: AttentionRecord, layer: int, head: int) -> list[tuple[str, Doubles, str]]:
@@ -310,7 +313,153 @@ def _lengths(vectors: Doubles) -> Doubles:
     return np.linalg.norm(vectors, axis=-1)
 
 
-# --- the report -----------------------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------------
+
+
+class _RotaryEntry(TypedDict):
+    """How positions rotate q and k, if they do; missing for a saved record."""
+
+    rotated: Annotated[int, "number of rotated elements, from the first"]
+    base: Annotated[float, "pair i at position p is rotated by p / stretch · base^(-2i / rotated)"]
+    interleaved: Annotated[bool, "true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2"]
+    values: Annotated[bool, "true if values are rotated too"]
+    exact: Annotated[bool, "true if angles are computed in float64, whatever the dtype"]
+    first: NotRequired[Annotated[int, "the place of position 0, where [PAD] stands before the text"]]
+    stretch: Annotated[
+        float | list[float], "divisor of the positions; 1 for none; one per pair i if they differ", "`[pair]`"
+    ]
+
+
+class _QueryEntry(TypedDict):
+    """The query of the row."""
+
+    index: Annotated[int, "its position in `tokens`"]
+    token: Annotated[str, "as in the vocabulary"]
+    shown: Annotated[str, "as displayed"]
+    x: NotRequired[
+        Annotated[
+            list[float],
+            "input of its projections; missing for a saved record (as are values) and for networks that transformers "
+            "runs",
+            "`[hidden_size]`",
+        ]
+    ]
+    normed: NotRequired[Annotated[bool, "true if queries and keys are normalised after projection; else missing"]]
+    unbiased: NotRequired[Annotated[bool, "true if the projection of queries has no bias; else missing"]]
+    before: NotRequired[Annotated[list[float], "the query before rotation, with `rotary`", "`[head_dim]`"]]
+    q: Annotated[list[float], "the query", "`[head_dim]`"]
+
+
+class _KeyEntry(TypedDict):
+    """All keys."""
+
+    index: Annotated[int, "its position in `tokens`, or in the text that is read"]
+    token: Annotated[str, "as in the vocabulary"]
+    shown: Annotated[str, "as displayed"]
+    allowed: Annotated[bool, "true if the mask shows it"]
+    score: Annotated[float, "q · k"]
+    unturned: NotRequired[Annotated[float, "q · k before rotation, with `rotary`"]]
+    scaled: Annotated[float, "score · scale"]
+    row: NotRequired[
+        Annotated[
+            int, "row of the position table for this distance, from which the terms come; missing for a saved record"
+        ]
+    ]
+    terms: NotRequired[Annotated[dict[str, float], "what positions, a bias or a softcap add to the score, by name"]]
+    added: NotRequired[Annotated[float, "scaled plus terms, if there are terms"]]
+    raised: Annotated[float, "exp(added - largest), or exp(scaled - largest) without terms; 0 if hidden"]
+    weight: Annotated[float, "as the model computed it"]
+    computed: Annotated[float, "raised / total: equal to weight but for rounding"]
+    value_norm: NotRequired[Annotated[float, "length of v"]]
+    contribution: NotRequired[Annotated[float, "length of weight · v: what it adds to the output"]]
+    before: NotRequired[Annotated[list[float], "k before rotation, with `rotary`", "`[head_dim]`"]]
+    k: Annotated[list[float], "", "`[head_dim]`"]
+    v: NotRequired[Annotated[list[float], "", "`[head_dim]`"]]
+
+
+class _SinkEntry(TypedDict):
+    """The head's sink, if any: a further score without a key."""
+
+    score: float
+    raised: Annotated[float, "exp(score - largest), part of `total`"]
+
+
+class _StationEntry(TypedDict):
+    """With `--block`: the query's vector after each step of the layer."""
+
+    name: str
+    kind: Annotated[
+        str,
+        "stream: goes on; added: is added to it; read: is read by attention or feed-forward; part: what the head alone "
+        "adds",
+    ]
+    vector: Annotated[list[float], "", "`[hidden_size]`"]
+    length: float
+    cosine: Annotated[float, "with the layer's input"]
+    share: NotRequired[Annotated[float, "for what is added: its length, divided by that of the vector it is added to"]]
+    others: Annotated[dict[str, float] | None, "length, cosine and share as means of the text's other tokens, if any"]
+
+
+class ExplainDocument(TypedDict):
+    """`.csv`: a row per entry of `keys`, with `--block` of `block`."""
+
+    model: ModelDocument
+    layer: Annotated[int, "layer of the head"]
+    head: int
+    kind: NotRequired[Annotated[str, "decoder or cross; missing for encoder attention"]]
+    mask: Annotated[str, choices.one_of(choices.MaskName)]
+    tokens: Annotated[list[str], "of the whole text", "`[token]`"]
+    query: _QueryEntry
+    scale: Annotated[float, "the factor of q · k"]
+    group: NotRequired[
+        Annotated[
+            list[int],
+            "heads of the layer that share these keys and values, if any; missing for a saved record",
+            "`[head]`",
+        ]
+    ]
+    rotary: NotRequired[_RotaryEntry]
+    keys: list[_KeyEntry]
+    largest: Annotated[float, "the largest exponent among visible keys"]
+    sink: NotRequired[_SinkEntry]
+    total: Annotated[float, "the sum of raised"]
+    output: NotRequired[Annotated[list[float], "Σ weight · v", "`[head_dim]`"]]
+    output_norm: NotRequired[Annotated[float, "length of output"]]
+    block: NotRequired[list[_StationEntry]]
+
+
+@dataclass(frozen=True, repr=False)
+class ExplainedRow(Result):
+    """The row of a query of one head, with every number of it."""
+
+    row: ExplainDocument
+
+    def __repr__(self) -> str:
+        """<ExplainedRow of minilm: layer 3 head 1, query 10 "it">"""
+        row = self.row
+        which = f"layer {row['layer']} head {row['head']}"
+        return titled(self, row["model"]["name"], which, f"query {_name(row['query'])}")
+
+    def document(self) -> ExplainDocument:
+        """Return what --json prints."""
+        return self.row
+
+    def report(self) -> Report:
+        """Show where the query comes from, a row a key, and the output."""
+        row = self.row
+        kind = [f"{row['kind']} attention"] if "kind" in row else []
+        which = f"layer {row['layer']} head {row['head']}"
+        title = [model_shown(row["model"]), *kind, which, f"mask {row['mask']}", f"query {_name(row['query'])}"]
+        before, after = _beginning(row), _end(row)
+        return Report(
+            title,
+            [*map(TextLine, before), _table(row), *map(TextLine, after), *_block(row)],
+            self.document,
+            itemgetter("block" if "block" in row else "keys"),
+            picture=[_Bars(row)],
+            next=NextCommand("run", {"layer": row["layer"], "head": row["head"]}),
+        )
+
 
 FIRST = 6  # elements of a vector that are shown
 HIDDEN = "masked"
@@ -326,24 +475,7 @@ TERMS = 3  # products of vectors that DeBERTa adds: q·k, and one or two with po
 SCORES, WEIGHTS, VALUES = 0, 1, 2  # kinds of steps, by the numbers of their colours
 
 
-def row_report(document: dict[str, Any]) -> Report:
-    """Report an explained row: where the query comes from, a row a key, and the output."""
-    query = document["query"]
-    kind = [f"{document['kind']} attention"] if "kind" in document else []
-    which = f"layer {document['layer']} head {document['head']}"
-    title = [model_shown(document["model"]), *kind, which, f"mask {document['mask']}", f"query {_name(query)}"]
-    before, after = _beginning(document), _end(document)
-    return Report(
-        title,
-        [*map(TextLine, before), _table(document), *map(TextLine, after), *_block(document)],
-        lambda: document,
-        itemgetter("block" if "block" in document else "keys"),
-        picture=[_Bars(document)],
-        next=NextCommand("run", {"layer": document["layer"], "head": document["head"]}),
-    )
-
-
-def _name(place: Mapping[str, Any]) -> str:
+def _name(place: _QueryEntry | _KeyEntry) -> str:
     """Name a query or a key by its number and token."""
     return f'{place["index"]} "{place["shown"]}"'
 
@@ -354,7 +486,7 @@ def _vector(numbers: Sequence[float]) -> str:
     return f"({', '.join(f'{number:.3f}' for number in numbers[:FIRST])}{more}) [{len(numbers)}]"
 
 
-def _beginning(document: Mapping[str, Any]) -> list[str]:
+def _beginning(document: ExplainDocument) -> list[str]:
     """Say where the query comes from."""
     query, lines = document["query"], []
     if "x" in query:
@@ -382,7 +514,7 @@ def _beginning(document: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{made} = {_vector(query['before'])}", f"q = {_vector(query['q'])}, {turned}"]
 
 
-def _end(document: Mapping[str, Any]) -> list[str]:
+def _end(document: ExplainDocument) -> list[str]:
     """Say what the output is, which keys bring most of it, and what the sink takes."""
     keys = [key for key in document["keys"] if key["weight"] > 0]
     lines = []
@@ -406,7 +538,7 @@ class _Step(NamedTuple):
     """A step as a column: its number for each key, and these, the sink's and their sum as they are written."""
 
     heading: str
-    values: list[float]
+    values: Sequence[float]
     texts: list[str]
     kind: int = SCORES
     total: str = ""
@@ -420,7 +552,7 @@ class _Step(NamedTuple):
         return Cell(self.texts[place], share=share, signed=self.kind == SCORES)
 
 
-def _steps(document: Mapping[str, Any]) -> list[_Step]:
+def _steps(document: ExplainDocument) -> list[_Step]:
     """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
     keys = document["keys"]
 
@@ -453,7 +585,7 @@ def _steps(document: Mapping[str, Any]) -> list[_Step]:
     return [*scores, raised, weight, values, step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)]
 
 
-def _scaling(document: Mapping[str, Any]) -> str:
+def _scaling(document: ExplainDocument) -> str:
     """Say how q·k is scaled: divided by the root of the head's size, of a small multiple, or of another number."""
     size = len(document["query"]["q"])
     divided = document["scale"] ** -2
@@ -467,7 +599,7 @@ def _scaling(document: Mapping[str, Any]) -> str:
     return f"· {document['scale']:.4g}"
 
 
-def _table(document: Mapping[str, Any]) -> Table:
+def _table(document: ExplainDocument) -> Table:
     """Return a row a key, then the sink's, if there is one, and the sums."""
     steps = _steps(document)
     names = [f"{key['index']:>3} {visible(key['shown'])}" for key in document["keys"]]
@@ -479,13 +611,13 @@ def _table(document: Mapping[str, Any]) -> Table:
     return Table([Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)], rows)
 
 
-def _block(document: Mapping[str, Any]) -> list[Part]:
+def _block(document: ExplainDocument) -> list[Part]:
     """Return a row a station of the block, and what the numbers are."""
     if "block" not in document:
         return []
     signs = {"read": "  read: ", "part": "  of it: ", "added": "+ ", "stream": "= "}
     rows: list[Sequence[str | Cell] | None] = []
-    for station in document["block"]:
+    for station in cast("list[dict[str, Any]]", document["block"]):
         figures = []
         for name, digits in (("length", 2), ("cosine", 3), ("share", 2)):
             others = "" if station["others"] is None else f" ({station['others'].get(name, 0):.{digits}f})"
@@ -523,7 +655,7 @@ class _Bars(Part):
     MOST_ROWS keys those with the largest weights are drawn, in the order of the text, and the picture says so.
     """
 
-    document: Mapping[str, Any]
+    document: ExplainDocument
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from matplotlib.patches import Rectangle
@@ -607,71 +739,3 @@ class _Bars(Part):
                     write(canvas, left + wide, y, step.texts[place], size, ha="right", color=ink)
                 write(canvas, left + wide, bottom + row / 2, step.total, size, ha="right")
         return figure
-
-
-explain = as_function(Explain)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### explain
-
-model | model
-layer | int | | layer of the head
-head | int
-kind | str? | | decoder or cross; missing for encoder attention
-mask | MaskName
-tokens | [str] | `[token]` | of the whole text
-query | place | | the query of the row
-scale | float | | the factor of q · k
-group | [int]? | `[head]` | heads of the layer that share these keys and values, if any; missing for a saved record
-rotary | object? | | how positions rotate q and k, if they do; missing for a saved record
-rotary.rotated | int | | number of rotated elements, from the first
-rotary.base | float | | pair i at position p is rotated by p / stretch · base^(-2i / rotated)
-rotary.interleaved | bool | | true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2
-rotary.values | bool | | true if values are rotated too
-rotary.exact | bool | | true if angles are computed in float64, whatever the dtype
-rotary.first | int? | | the place of position 0, where [PAD] stands before the text
-rotary.stretch | float or [float] | `[pair]` | divisor of the positions; 1 for none; one per pair i if they differ
-query.x | [float]? | `[hidden_size]` | input of its projections; missing for a saved record (as are values) and for
-    networks that transformers runs
-query.normed | bool? | | true if queries and keys are normalised after their projections; else missing
-query.unbiased | bool? | | true if the projection of queries has no bias; else missing
-query.before | [float]? | `[head_dim]` | the query before rotation, with `rotary`
-query.q | [float] | `[head_dim]` | the query
-keys | [place] | | all keys
-keys.allowed | bool | | true if the mask shows it
-keys.score | float | | q · k
-keys.unturned | float? | | q · k before rotation, with `rotary`
-keys.scaled | float | | score · scale
-keys.row | int? | | row of the position table for this distance, from which the terms come; missing for a saved
-    record
-keys.terms | {float}? | | what positions, a bias or a softcap add to the score, by name
-keys.added | float? | | scaled plus terms, if there are terms
-keys.raised | float | | exp(added - largest), or exp(scaled - largest) without terms; 0 if hidden
-keys.weight | float | | as the model computed it
-keys.computed | float | | raised / total: equal to weight but for rounding
-keys.value_norm | float? | | length of v
-keys.contribution | float? | | length of weight · v: what it adds to the output
-keys.before | [float]? | `[head_dim]` | k before rotation, with `rotary`
-keys.k | [float] | `[head_dim]`
-keys.v | [float]? | `[head_dim]`
-largest | float | | the largest exponent among visible keys
-sink | object? | | the head's sink, if any: a further score without a key
-sink.score | float
-sink.raised | float | | exp(score - largest), part of `total`
-total | float | | the sum of raised
-output | [float]? | `[head_dim]` | Σ weight · v
-output_norm | float? | | length of output
-block | [object]? | | with `--block`: the query's vector after each step of the layer
-block.name | str
-block.kind | str | | stream: goes on; added: is added to it; read: is read by attention or feed-forward; part: what the
-    head alone adds
-block.vector | [float] | `[hidden_size]`
-block.length | float
-block.cosine | float | | with the layer's input
-block.share | float? | | for what is added: its length, divided by that of the vector it is added to
-block.others | {float} or null | | length, cosine and share as means of the text's other tokens, if any
-
-`.csv`: a row per entry of `keys`, with `--block` of `block`.
-"""

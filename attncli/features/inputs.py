@@ -217,6 +217,20 @@ def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[o
     return model
 
 
+def open_tappable(model: ModelOrName | None, which: str | None, device: str | None, dtype: str | None) -> "Engine":
+    """Return the model as the part that --which names, for records and for taps that look into it.
+
+    Raises RequestError as `open_tapped` and `open_model` do.
+    """
+    if model is None or isinstance(model, str):
+        opening = Opening(model or default_model(), device or "auto", dtype or "float32")
+        return open_tapped(opening, which, answers=True)
+    from attncli.models.engine import require_tapped
+
+    no_effect("on an open model", device=device, dtype=dtype)
+    return require_tapped(model, which)
+
+
 def check_part(engine: "Engine", which: str | None) -> "Engine":
     """Return the model. Raises RequestError for a part of a model that has one."""
     if [which] == list(engine.parts):

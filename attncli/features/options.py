@@ -161,6 +161,10 @@ Layers = Annotated[Numbers | None, layer(_LAYERS, kind=str | None)]
 Heads = Annotated[Numbers | Sequence[tuple[int, int]] | None, head(_HEADS, kind=str | None)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
 OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
+ALayer = Annotated[int | str | None, layer("The layer, from 0; -1 is the last.", show_default="-1", kind=str | None)]
+AHead = Annotated[
+    int | str | None, head("The head, from 0; or 3.1, with its layer.", show_default="0", kind=str | None)
+]
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
@@ -325,6 +329,21 @@ Task = Annotated[
 class ComputeOptions(TypedDict, total=False):
     """The options that say where and how exactly a model computes."""
 
+    device: Device
+    dtype: Dtype
+
+
+class RowOptions(TypedDict, total=False):
+    """The options of a measure of one head on one text."""
+
+    pair: Pair
+    file: File
+    whole: Whole
+    saved: Saved
+    which: Which
+    target: Target
+    mask: MaskOption
+    pad_to: PadTo
     device: Device
     dtype: Dtype
 

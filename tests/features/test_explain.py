@@ -18,8 +18,8 @@ from attncli.features.explain import (
     HIDDEN,
     HIDDEN_BAR,
     MOST_ROWS,
+    ExplainedRow,
     explain_row,
-    row_report,
 )
 from attncli.record import Vectors
 from attncli.record.display import HEAD_COLOURS
@@ -191,13 +191,13 @@ def document(head, query):
 
 def table_of(explained):
     """Return the table of a row, with cells as plain text."""
-    [table] = [part for part in row_report(explained).parts if isinstance(part, Table)]
+    [table] = [part for part in ExplainedRow(explained).report().parts if isinstance(part, Table)]
     rows = [row and [cell.text if isinstance(cell, Cell) else cell for cell in row] for row in table.rows]
     return replace(table, rows=rows)
 
 
 def drawn_of(explained):
-    report = row_report(explained)
+    report = ExplainedRow(explained).report()
     return figure_of(report.title, report.picture)
 
 
@@ -215,7 +215,7 @@ def test_a_row_a_key_with_its_numbers_the_sums_and_the_strongest_keys(head, quer
     assert float(last[3]) == pytest.approx(sum(key["raised"] for key in keys), abs=1e-4)
     assert (last[4], last[6]) == ("1.000", f"|Σ| = {np.linalg.norm(explained['output']):.3f}")
     strongest = {by: max(range(len(keys)), key=lambda place: keys[place][by]) for by in ("weight", "contribution")}
-    end = row_report(explained).parts[-1].text
+    end = ExplainedRow(explained).report().parts[-1].text
     assert f'most weight: {strongest["weight"]} "' in end and f'brings most: {strongest["contribution"]} "' in end
 
 
@@ -234,7 +234,7 @@ def test_tokens_and_names_are_not_for_the_terminal_to_obey():
     for place in (explained["query"], *explained["keys"]):
         place["shown"] = "\x1b[31m[bold]"
     explained["model"]["name"] = "\x1b[2J"
-    shown = str(row_report(explained))
+    shown = str(ExplainedRow(explained))
     assert "\x1b" not in shown and "  1 \\x1b[31m[bold]" in shown
 
 

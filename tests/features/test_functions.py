@@ -18,8 +18,8 @@ FUNCTIONS = {name: made for name, made in ALL.items() if getattr(made, "__code__
 
 
 def test_all_features_are_there():
-    assert {"flow", "explain", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
-    assert {"ablate", "cut", "find", "mask", "patch", "similar"} <= MEASURES.keys()
+    assert {"flow", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
+    assert {"ablate", "cut", "explain", "find", "mask", "patch", "similar"} <= MEASURES.keys()
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -64,7 +64,7 @@ def test_a_function_gives_the_document_of_the_command(attncli, name, words, opti
     "call",
     [
         lambda: package.find("minilm", "cat", "mat", "The cat sat on the mat."),
-        lambda: package.explain("The cat sat on the mat.", query="cat"),
+        lambda: package.explain("minilm", "The cat sat on the mat.", query="cat"),
         lambda: package.mask("minilm", "The cat sat on the mat.", layer="3"),
     ],
     ids=["find", "explain", "mask"],

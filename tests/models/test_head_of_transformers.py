@@ -5,7 +5,7 @@ import pytest
 import torch
 from nearness import eager
 
-from attncli.features.explain import UNKNOWN, explain_row, row_report
+from attncli.features.explain import UNKNOWN, ExplainedRow, explain_row
 from attncli.models.head import one_head
 from attncli.page.vectors import weights as page_weights
 from attncli.record import Request
@@ -66,7 +66,9 @@ def test_its_steps_lead_to_their_weights_and_outputs(case):
     assert [key["computed"] for key in explained["keys"]] == pytest.approx(theirs, abs=1e-5)
     assert explained["output"] == pytest.approx(joined[2, HEAD].tolist(), rel=1e-4, abs=1e-4)
     assert terms is None or list(explained["keys"][0].get("terms", {})) == terms
-    assert "x" not in explained["query"] and any(part.text == UNKNOWN for part in row_report(explained).parts[:1])
+    assert "x" not in explained["query"] and any(
+        part.text == UNKNOWN for part in ExplainedRow(explained).report().parts[:1]
+    )
     if model.part == "cross":
         assert [key["token"] for key in explained["keys"]] == tokens.read.text
 
@@ -98,4 +100,4 @@ def test_a_sink_is_a_part_of_the_row_s_total(foreign):
     assert explained["total"] == pytest.approx(sum(raised) + np.exp(sinks[HEAD].item() - explained["largest"]))
     rest = 1 - sum(key["weight"] for key in explained["keys"])
     assert rest == pytest.approx(explained["sink"]["raised"] / explained["total"], abs=1e-5) and rest > 0.001
-    assert f"the head's sink takes {rest:.3f} of the row, which goes to no token" in str(row_report(explained))
+    assert f"the head's sink takes {rest:.3f} of the row, which goes to no token" in str(ExplainedRow(explained))
