@@ -6,28 +6,37 @@ from dataclasses import replace
 import pytest
 from torch import Tensor, nn
 
-from attncli.attention.mistakes import RIGHT, Formula, Inputs, Linear, Masks, Mistake, Projections, with_mistakes
+from attncli.attention.mistakes import (
+    RIGHT,
+    Affine,
+    Formula,
+    Inputs,
+    Masking,
+    Mistake,
+    Projections,
+    with_mistakes,
+)
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.models.block import Block
 from attncli.models.network import Network
 
 # How a mask comes to the formula, beside the mask's name: as rules, or as what is allowed.
-HANDED: tuple[tuple[str, Callable[[Tensor], Masks]], ...] = (
-    ("padding", lambda allowed: Masks(padding=allowed[:, 0, -1])),
-    ("causal", lambda allowed: Masks(padding=allowed[:, 0, -1], causal=True)),
-    ("causal", lambda allowed: Masks(pairs=allowed)),
+HANDED: tuple[tuple[str, Callable[[Tensor], Masking]], ...] = (
+    ("padding", lambda allowed: Masking(padding=allowed[:, 0, -1])),
+    ("causal", lambda allowed: Masking(padding=allowed[:, 0, -1], causal=True)),
+    ("causal", lambda allowed: Masking(pairs=allowed)),
 )
 
 
-def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Masks]) -> None:
+def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: Callable[[Tensor], Masking]) -> None:
     """Plant a formula into all layers. seen: makes its masks from a mask `[text, 1, 1 or query, key]`."""
 
     def results(block: Block) -> tuple[Tensor, Tensor]:
         x, attention, allowed = block.inputs, network.layer(block.layer).attention, block.allowed()
         projections = Projections(
-            *(Linear(part.weight, part.bias) for part in (attention.query, attention.key, attention.value)), None
+            *(Affine(part.weight, part.bias) for part in (attention.query, attention.key, attention.value)), None
         )
-        result = formula(Inputs(x, x, x, attention.heads, projections, Masks() if allowed is None else seen(allowed)))
+        result = formula(Inputs(x, x, x, attention.heads, projections, Masking() if allowed is None else seen(allowed)))
         output = attention.split_heads(result.output)[:, block.numbers]
         return output[..., : block.value.shape[-1]], result.weights[:, block.numbers]
 
@@ -40,13 +49,13 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
     patch.setattr(Network, "weigh", staticmethod(weigh))
     for number in range(len(network.layers)):
         attention = network.layer(number).attention
-        right = Linear(attention.output.weight, attention.output.bias)
+        right = Affine(attention.output.weight, attention.output.bias)
         wrong = formula.projections(Projections(right, right, right, right)).output
         if wrong is not right:
             patch.setitem(attention._modules, "output", module_of(wrong))
 
 
-def module_of(linear: Linear | None) -> nn.Module:
+def module_of(linear: Affine | None) -> nn.Module:
     if linear is None:
         return nn.Identity()
     made = nn.Linear(*reversed(linear.weight.shape), bias=linear.bias is not None)

@@ -314,7 +314,7 @@ def save(network: AlignNetwork, folder: Path, attention: str, seed: int, steps: 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = argparse.ArgumentParser(description="Train a network that `align` translates dates with.")
-    asked.add_argument("--attention", choices=choices.names(choices.Attention), default="additive")
+    asked.add_argument("--attention", choices=choices.names(choices.AttentionName), default="additive")
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--steps", type=int, help="batches to train on; without it: what the kind needs")
     asked.add_argument("-o", "--output", type=Path, default=Path(), metavar="DIR")

@@ -62,7 +62,7 @@ from attncli.record import Input, Request
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping, Selection
 from attncli.text.tokens import Fed, Tokens, Unreadable
-from attncli.text.windows import Window, windows
+from attncli.text.windows import TextWindow, windows
 
 INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
 
@@ -320,10 +320,10 @@ def gradients(peers: OwnPeers) -> Iterator[float]:
 IN_FLOAT64 = scaled_tolerance(torch.float64, 1, TOKENS**2)
 
 
-def cut_windows(peers: OwnPeers) -> list[Window]:
+def cut_windows(peers: OwnPeers) -> list[TextWindow]:
     """Cut the texts, their words in reverse and half of them as `stats` does. The first query does not count."""
     texts = [beginning(one.text).split() for one in peers.inputs]
-    found: list[Window] = []
+    found: list[TextWindow] = []
     for words in (some for every in texts for some in (every, every[::-1], every[: len(every) // 2 or 1])):
         with suppress(Unreadable):  # half of a text may have nothing in it that the tokenizer keeps
             [window] = windows(len(found), " ".join(words), peers.model.tokenizer)
@@ -336,7 +336,7 @@ def beginning(text: str) -> str:
     return " ".join(text.split()[: TOKENS // 2])[: 4 * TOKENS]
 
 
-def their_sums(peers: OwnPeers, texts: list[Window], counting: Counting) -> Sums:
+def their_sums(peers: OwnPeers, texts: list[TextWindow], counting: Counting) -> Sums:
     """Return the sums over these texts, in numpy from transformers' weights."""
     config = peers.model.config
     expected = Sums.nothing(config.layers, config.heads)

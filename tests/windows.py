@@ -8,15 +8,15 @@ from attncli.base.arrays import Doubles
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import LINEAR, Sums
 from attncli.models.model import Model
-from attncli.text.windows import Window, windows
+from attncli.text.windows import TextWindow, windows
 
 
-def corpus(model: Model, texts: list[str], stride: int | None = None) -> list[Window]:
+def corpus(model: Model, texts: list[str], stride: int | None = None) -> list[TextWindow]:
     """The windows of these texts."""
     return [one for number, text in enumerate(texts) for one in windows(number, text, model.tokenizer, stride)]
 
 
-def sums_of(reducer: Reducer, cut: Iterable[Window]) -> Sums:
+def sums_of(reducer: Reducer, cut: Iterable[TextWindow]) -> Sums:
     """The sums over these windows."""
     for found in reducer.count(cut):
         last = found

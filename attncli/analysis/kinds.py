@@ -37,7 +37,7 @@ FEWEST = 3  # texts or draws that an interval needs
 LONGEST = 2**22  # bytes of labels in the cache
 
 
-class Kind(NamedTuple):
+class HeadKind(NamedTuple):
     """A kind of head. glyph: its letter in a grid of heads. about: what is measured. null: what it is compared with."""
 
     name: str
@@ -50,23 +50,27 @@ ON_TEXTS = "on texts, and on random tokens"
 KINDS = {
     one.name: one
     for one in (
-        Kind("self", "o", f"weight on the token itself, {ON_TEXTS}", "uniform attention"),
-        Kind("previous", "p", f"weight on the token before, {ON_TEXTS}", "uniform attention"),
-        Kind("next", "n", f"weight on the token after, {ON_TEXTS}", "uniform attention"),
-        Kind("offset", "k", "weight at one distance of 2 to 8, on random tokens", "the other distances"),
-        Kind("sink", "S", f"weight on the first token, {ON_TEXTS}", "uniform attention"),
-        Kind("sink elsewhere", "s", "weight on one later token, on texts", "the same token, in shuffled texts"),
-        Kind("separator", "e", "weight on [SEP], on texts", "uniform attention"),
-        Kind("punctuation", ",", "weight on punctuation, on texts", "uniform attention"),
-        Kind("same word", "w", "weight on the same word elsewhere, on texts", "uniform attention"),
-        Kind("duplicate", "D", "weight on the same token before, on repeated tokens", "the place, without a repeat"),
-        Kind("induction", "I", "weight on what followed the same token, and copying", "the place, without a repeat"),
-        Kind("feeds induction", "F", "drop of induction without this previous head", "another head of the layer"),
-        Kind("retrieval", "R", "how often the strongest key is the copied token", "two tokens further on"),
-        Kind("coreference", "a", "how often the strongest mention is of the same thing", "the best fixed rule"),
-        Kind("syntactic", "y", "how often the strongest word is the syntactic head", "the best distance"),
-        Kind("content", "c", "weight that moves with the words", "shuffled matrices"),
-        Kind("idle", "z", "share of a median addition that is missing", "the model's median head"),
+        HeadKind("self", "o", f"weight on the token itself, {ON_TEXTS}", "uniform attention"),
+        HeadKind("previous", "p", f"weight on the token before, {ON_TEXTS}", "uniform attention"),
+        HeadKind("next", "n", f"weight on the token after, {ON_TEXTS}", "uniform attention"),
+        HeadKind("offset", "k", "weight at one distance of 2 to 8, on random tokens", "the other distances"),
+        HeadKind("sink", "S", f"weight on the first token, {ON_TEXTS}", "uniform attention"),
+        HeadKind("sink elsewhere", "s", "weight on one later token, on texts", "the same token, in shuffled texts"),
+        HeadKind("separator", "e", "weight on [SEP], on texts", "uniform attention"),
+        HeadKind("punctuation", ",", "weight on punctuation, on texts", "uniform attention"),
+        HeadKind("same word", "w", "weight on the same word elsewhere, on texts", "uniform attention"),
+        HeadKind(
+            "duplicate", "D", "weight on the same token before, on repeated tokens", "the place, without a repeat"
+        ),
+        HeadKind(
+            "induction", "I", "weight on what followed the same token, and copying", "the place, without a repeat"
+        ),
+        HeadKind("feeds induction", "F", "drop of induction without this previous head", "another head of the layer"),
+        HeadKind("retrieval", "R", "how often the strongest key is the copied token", "two tokens further on"),
+        HeadKind("coreference", "a", "how often the strongest mention is of the same thing", "the best fixed rule"),
+        HeadKind("syntactic", "y", "how often the strongest word is the syntactic head", "the best distance"),
+        HeadKind("content", "c", "weight that moves with the words", "shuffled matrices"),
+        HeadKind("idle", "z", "share of a median addition that is missing", "the model's median head"),
     )
 }
 OTHERWISE = ("content", "idle")  # labels only of heads without another one, in this order
@@ -141,7 +145,7 @@ class Judged(Brief):
     details: what more is known of a head, by (layer, head). others: the heads whose other label excludes this one.
     """
 
-    kind: Kind
+    kind: HeadKind
     measures: Sequence[KindMeasure] = ()
     why_not: str = ""
     beside: Mapping[str, Doubles] = field(default_factory=dict)

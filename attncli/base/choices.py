@@ -13,12 +13,12 @@ from attncli.base.printable import quoted, shorten
 # --- names -------------------------------------------------------------------------------------------
 
 MaskName = Literal["padding", "causal", "none"]
-Measure = Literal["weight", "norm"]
-Kind = Literal["encoder", "decoder", "cross"]
+MeasureName = Literal["weight", "norm"]
+KindName = Literal["encoder", "decoder", "cross"]
 Itself = Literal["encoder", "decoder"]  # self-attention
-Engine = Literal["auto", "attncli", "transformers", "instant"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
-Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+EngineName = Literal["auto", "attncli", "transformers", "instant"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+DtypeName = Literal["float32", "float64", "bfloat16", "float16"]
 Style = Literal["matrix", "lines"]
 Scale = Literal["head", "shared", "root"]
 PageView = Literal["heads", "model", "matrix", "neuron"]
@@ -28,11 +28,11 @@ Figure = Literal[
     "same_word",
 ]  # fmt: skip
 By = Literal["weight", "content", Figure]
-Design = Literal[
+DesignName = Literal[
     "rotary", "rotary-interleaved", "rotary-partial", "relative", "alibi", "disentangled", "window", "causal-window",
     "grouped", "multi-query",
 ]  # fmt: skip
-Attention = Literal["additive", "dot", "general", "concat", "transformer"]
+AttentionName = Literal["additive", "dot", "general", "concat", "transformer"]
 Against = Literal["transformers", "torch"]
 Weights = Literal["auto", "pretrained", "random"]
 QuestionKind = Literal["cosine", "logit", "probability", "log-probability", "divergence", "distance"]
@@ -41,7 +41,7 @@ Patched = Literal["head", "layer", "token"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
 Nowhere = Literal["any", "zero-or-nan", "zero", "nan"]
-Output = Literal["classes", "tokens", "span", "words", "embedding", "next"]
+OutputName = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 
 
 def names(choice: Any) -> tuple[str, ...]:

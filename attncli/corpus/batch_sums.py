@@ -21,7 +21,7 @@ from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, Rows
 from attncli.models.taps import transformed_lengths
 from attncli.models.walk import Ending
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 QUERIES = 32  # of one long window, at least: products of fewer rows with all keys take twice the time
 
@@ -43,7 +43,7 @@ class Memory(threading.local):
         return [one[:count].view(shape) for one in self.all]
 
 
-def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window]) -> list[Sums]:
+def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequence[TextWindow]) -> list[Sums]:
     """Return the sums over the queries of each window, from one walk.
 
     Raises RequestError if the sums of a head are no numbers.
@@ -70,7 +70,9 @@ class BatchSums(Tap):
     totals: `[window, layer, head, figure]`.
     """
 
-    def __init__(self, model: Engine, counting: Counting, memory: Memory, batch: Sequence[Window], rows: Rows) -> None:
+    def __init__(
+        self, model: Engine, counting: Counting, memory: Memory, batch: Sequence[TextWindow], rows: Rows
+    ) -> None:
         self.memory, self.batch, self.rows, self.device = memory, batch, rows, model.device
         self.norm = self.needs_values = counting.measure == "norm"
         self.totals = np.zeros((len(batch), model.layers, model.heads, len(FIGURES)))
@@ -149,8 +151,8 @@ class Units:
     block: how many queries are in memory at a time; all, unless it is one long window.
     """
 
-    def __init__(self, windows: Sequence[Window], words: bool, block: int, device: torch.device) -> None:
-        self.windows: Sequence[Window] = [window.in_words for window in windows] if words else windows
+    def __init__(self, windows: Sequence[TextWindow], words: bool, block: int, device: torch.device) -> None:
+        self.windows: Sequence[TextWindow] = [window.in_words for window in windows] if words else windows
         self.longest = max(map(len, self.windows))
         self.length = len(windows[0])
         self.block = max(1, block)

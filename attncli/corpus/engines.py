@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 
 Submit = Callable[[Shard], Future[Counted]]
-Engine = AbstractContextManager[tuple[int, Submit]]
+Workers = AbstractContextManager[tuple[int, Submit]]
 
 
 @contextmanager

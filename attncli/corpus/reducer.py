@@ -30,7 +30,7 @@ from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, Request
 from attncli.record.grouping import merge_words
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 TOKENS_A_CORE = 1024  # of a batch on a CPU, where each core has its own: more takes memory and gains 2%
 BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights in memory at a time: on a CPU, those that fit into its cache
@@ -94,7 +94,7 @@ class Reducer:
             self.tokenizer = copy.copy(model.tokenizer)
             self.tokenizer.max_tokens = min(model.tokenizer.max_tokens, LONGEST_WINDOW)
 
-    def count(self, windows: Iterable[Window]) -> Iterator[Sums]:
+    def count(self, windows: Iterable[TextWindow]) -> Iterator[Sums]:
         """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
         info = self.model.info_of(self.counting.which)
         sums = Sums.nothing(info.layers, info.heads)
@@ -122,7 +122,7 @@ class Reducer:
                 group.clear()  # before the next ones are read
                 cut.clear()
 
-    def parts(self, batch: Sequence[Window]) -> list[Sums]:
+    def parts(self, batch: Sequence[TextWindow]) -> list[Sums]:
         """Return the sums over the queries of each window.
 
         A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
@@ -133,7 +133,7 @@ class Reducer:
         records = self.model.attend_tokens((window.tokens for window in batch), self.request)
         for window, record in zip(batch, records, strict=True):
             if record.tokens is not window.tokens:  # the text that was written takes the place of the one that was read
-                window = Window.uncut(record.tokens, window.text, window.of)
+                window = TextWindow.uncut(record.tokens, window.text, window.of)
             if self.counting.words:
                 window, record = window.in_words, merge_words(record)
             weights = row_shares(record).weights
@@ -141,9 +141,9 @@ class Reducer:
         return made
 
 
-def groups(windows: Iterable[Window]) -> Iterator[list[Window]]:
+def groups(windows: Iterable[TextWindow]) -> Iterator[list[TextWindow]]:
     """Yield the windows that are sorted together."""
-    group: list[Window] = []
+    group: list[TextWindow] = []
     tokens = 0
     for window in windows:
         group.append(window)
@@ -155,7 +155,7 @@ def groups(windows: Iterable[Window]) -> Iterator[list[Window]]:
         yield group
 
 
-def batches(group: Sequence[Window], most_tokens: int) -> list[list[Window]]:
+def batches(group: Sequence[TextWindow], most_tokens: int) -> list[list[TextWindow]]:
     """Return windows in batches of similar lengths (`attncli.models.rows.batches`), shuffled with seed 0.
 
     An interrupted run would otherwise have counted only short texts of its last group.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import first_line
-from attncli.corpus.engines import Counted, Engine, here, on_ray, processes
+from attncli.corpus.engines import Counted, Workers, here, on_ray, processes
 from attncli.corpus.shards import SHARD_BYTES, CorpusSize, Folder, Shard, Total, Work, shards
 
 HERE, RAY = "here", "ray"
@@ -51,7 +51,7 @@ class Workplace:
     def on_ray(self) -> bool:
         return self.on == RAY or self.on.startswith(f"{RAY}://")
 
-    def engine(self, work: Work[Any], tell: Callable[[Any], None]) -> Engine:
+    def engine(self, work: Work[Any], tell: Callable[[Any], None]) -> Workers:
         """Return the engine for this work. tell: is given the sums so far of a shard that this process counts."""
         if self.on_ray:
             return on_ray(work, None if self.on == RAY else self.on, self.workers, self.gpus)

@@ -21,7 +21,7 @@ from attncli.corpus.sums import FIGURES, LINEAR, USUAL, Counting, Sums, plain_pa
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 from attncli.record.loading import MODEL
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -251,7 +251,7 @@ def record_statistics(records: Sequence[AttentionRecord], words: bool = False) -
             if one != other:
                 raise RequestError(f"statistics are of one {what}, and the records have several: save them apart")
         whole = _complete(merge_words(record) if words else record)
-        total += plain_part(Window.uncut(whole.tokens), whole.weights, whole.masks).of_text()
+        total += plain_part(TextWindow.uncut(whole.tokens), whole.weights, whole.masks).of_text()
     return Statistics.of(total, first.model, counting)
 
 

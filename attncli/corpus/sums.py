@@ -14,7 +14,7 @@ from attncli.analysis.patterns import EVERY, SAME_WORD, pattern_keys
 from attncli.base import choices
 from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.record.selection import check_choices
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 # The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
 MEANING: dict[choices.Figure, str] = {
@@ -61,7 +61,7 @@ USUAL = Counting()
 # --- sums -----------------------------------------------------------------------------------------------
 
 
-def factors(window: Window, start: int, stop: int, among: slice = EVERY) -> Floats:
+def factors(window: TextWindow, start: int, stop: int, among: slice = EVERY) -> Floats:
     """Return the factors of the weights of the queries [start, stop), `[LINEAR, query, key]`; `among`: which keys.
 
     A figure in LINEAR is Σ_key weight · factor for a query. Rows of queries that do not count are 0.
@@ -141,7 +141,7 @@ class Sums(Brief):
         return self.alike / np.maximum(self.counts[:, -len(LINEAR) :], 1)
 
 
-def plain_part(window: Window, weights: Floats, allowed: Bools | None = None) -> Sums:
+def plain_part(window: TextWindow, weights: Floats, allowed: Bools | None = None) -> Sums:
     """Return the sums over the queries of a window that count, from its weights `[layer, head, query, key]`.
 
     This is for records, and the reference that `attncli.corpus.batch_sums` is compared with.

@@ -17,7 +17,7 @@ from attncli.base.untrusted import parse_json
 from attncli.corpus.files import JSON, TABLES, TEXTS, BadFile, InputFile, find_inputs, import_arrow, open_input, suffix
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
-from attncli.text.windows import Window, windows
+from attncli.text.windows import TextWindow, windows
 
 FIELD = "text"  # the field or column that holds the text, unless another is named
 LONGEST = 2**26  # bytes of a line, or of a paragraph: all of it is in memory
@@ -245,7 +245,7 @@ class TextFormat(Choosing):
             self.refuse(raw.where, str(error))
             return None
 
-    def windows(self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None) -> Iterator[Window]:
+    def windows(self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None) -> Iterator[TextWindow]:
         """Yield the windows of each text, numbered from 0 (`attncli.text.windows`).
 
         A bad text that is skipped has none, or lacks the last ones. Raises RequestError as `texts` and `windows`.

@@ -40,7 +40,7 @@ class Asking:
         for field in fields(self):
             check_optional_text(field.name, getattr(self, field.name))
         if self.which is not None:
-            choices.check("part", self.which, choices.Kind)
+            choices.check("part", self.which, choices.KindName)
 
 
 UP = {

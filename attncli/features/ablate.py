@@ -62,8 +62,8 @@ ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make th
 
 @measure(options.AskedOptions, saved_as="effects")
 def ablate(
-    model: options.Model = None,
-    text: options.Texts = None,
+    model: options.ModelOption = None,
+    text: options.TextsOption = None,
     *,
     file: options.File = None,
     whole: options.Whole = False,
@@ -81,7 +81,7 @@ def ablate(
         ),
     ] = None,
     layer: options.Layers = None,
-    head: options.Heads = None,
+    head: options.HeadsOption = None,
     top: Annotated[int, options.top("List N heads.")] = LISTED,
     progress: Progress = silent,
     **asked: "Unpack[options.AskedOptions]",

@@ -60,7 +60,7 @@ class Align(Feature):
     text: Annotated[str | None, argument("TEXT", "The date. Without it: a sample.")] = None
     file: options.File = None
     attention: Annotated[
-        choices.Attention,
+        choices.AttentionName,
         option(
             MODEL, "--attention", metavar="NAME", help="Bahdanau's additive; Luong's dot, general, concat; transformer."
         ),

@@ -60,9 +60,9 @@ class Capture(Feature):
     layer: Annotated[str | None, options.layer("Layers, in the order in which they ran.", "all")] = None
     head: Annotated[str | None, options.head("Heads, from 0.", "all")] = None
     which: Annotated[
-        choices.Kind | None, choice(SELECTION, choices.Kind, "--which", help="", show_default="the only one")
+        choices.KindName | None, choice(SELECTION, choices.KindName, "--which", help="", show_default="the only one")
     ] = None
-    measure: Annotated[choices.Measure, choice(SELECTION, choices.Measure, "--measure", help="")] = "weight"
+    measure: Annotated[choices.MeasureName, choice(SELECTION, choices.MeasureName, "--measure", help="")] = "weight"
     call: Annotated[
         int | None,
         option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),

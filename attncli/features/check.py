@@ -80,7 +80,7 @@ class Check(Feature):
     ] = "any"
     model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None
     layer: options.OneLayer = "-1"
-    head: options.OneHead = "0"
+    head: options.OneHeadOption = "0"
     seconds: Annotated[
         float, option(MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time.")
     ] = 60.0

@@ -33,7 +33,7 @@ def sample(incomplete: str) -> list[str]:
 
 
 def device(incomplete: str) -> list[str]:
-    return with_prefix(choices.names(choices.Device), incomplete)
+    return with_prefix(choices.names(choices.DeviceName), incomplete)
 
 
 def segments(incomplete: str) -> list[str]:

@@ -16,7 +16,7 @@ from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
 if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Workplace
 
-Field = Annotated[
+FieldOption = Annotated[
     str | None, of_files(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
 ]
 SkipBad = Annotated[
@@ -25,14 +25,14 @@ SkipBad = Annotated[
 
 
 Limit = Annotated[int | None, of_files(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")]
-Sample = Annotated[
+SampleOption = Annotated[
     float | None, of_files(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.")
 ]
 State = Annotated[
     str | None,
     of_files(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."),
 ]
-Workers = Annotated[
+WorkersOption = Annotated[
     int | None,
     of_files(MODEL, "--workers", rare=True, metavar="N", min=1, help="Count in N processes.", show_default="this one"),
 ]

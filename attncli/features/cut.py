@@ -60,7 +60,7 @@ NAMED = 3  # edges in a title
 
 @measure(options.AskedOptions, saved_as="effects")
 def cut(
-    model: options.Model = None,
+    model: options.ModelOption = None,
     text: options.Text = None,
     *,
     file: options.File = None,
@@ -73,7 +73,7 @@ def cut(
         str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
     ] = None,
     layer: options.Layers = None,
-    head: options.Heads = None,
+    head: options.HeadsOption = None,
     each_layer: Annotated[bool, option(SELECTION, "--each-layer", help="With --cut: in each layer alone too.")] = False,
     keep_rest: Annotated[
         bool,

@@ -50,12 +50,12 @@ class Explore(Feature):
     ] = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
+    measure: options.MeasureOption = "weight"
     words: options.Words = False
-    engine: options.Engine = "auto"
+    engine: options.EngineOption = "auto"
     without: options.Without = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Fill the screen until the user leaves. There is nothing to report."""

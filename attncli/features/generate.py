@@ -104,9 +104,9 @@ class Generate(Feature):
     seed: Annotated[int, option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")] = 0
     without: options.Without = None
     which: options.Which = None
-    engine: options.Engine = "auto"
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    engine: options.EngineOption = "auto"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         *pieces, last = self._reports()

@@ -56,7 +56,7 @@ class Heatmap(RecordFeature):
     no_special: options.NoSpecial = False
     tokens: options.SomeTokens = None
     words: options.Words = False
-    terms: options.Terms = False
+    terms: options.TermsOption = False
     vmax: Annotated[
         float | None,
         option(

@@ -401,16 +401,16 @@ class ModelFeature(Feature):
     """
 
     model: options.ModelName = "minilm"
-    layer: options.Layer = None
-    head: options.Head = None
+    layer: options.LayerOption = None
+    head: options.HeadOption = None
     pad_to: options.PadTo = None
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
+    measure: options.MeasureOption = "weight"
+    engine: options.EngineOption = "auto"
     without: options.Without = None
     which: options.Which = None
     target: options.Target = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
 
 @dataclass(eq=False)

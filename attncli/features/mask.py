@@ -54,16 +54,16 @@ LARGE = 100.0  # an element of a vector; those of BERT reach 20, those of GPT-2 
 
 @measure(options.ComputeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="what masks do")
 def mask(
-    model: options.Model = None,
+    model: options.ModelOption = None,
     text: options.Text = None,
     *,
     pair: options.Pair = None,
     file: options.File = None,
     whole: options.Whole = False,
     layer: options.Layers = None,
-    head: options.Heads = None,
+    head: options.HeadsOption = None,
     pad_to: options.PadTo = None,
-    engine: options.Engine = "auto",
+    engine: options.EngineOption = "auto",
     which: options.OwnWhich = None,
     target: options.Target = None,
     progress: Progress = silent,

@@ -118,7 +118,7 @@ def vectors(help: str) -> Option:
 
 
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
-Texts = Annotated[
+TextsOption = Annotated[
     str | Sequence[str] | None,
     argument("TEXT", "The sentence. Without it: a sample.", use="record", kind=str | None),
 ]
@@ -154,13 +154,13 @@ Target = Annotated[
 ]
 _LAYERS = "Layers, from 0: 3; 0,3; 0-3; -1, the last; all."
 _HEADS = "Heads, in the same forms; or 3.1,4.7 with layers."
-Layer = Annotated[str | None, layer(_LAYERS)]
-Head = Annotated[str | None, head(_HEADS)]
+LayerOption = Annotated[str | None, layer(_LAYERS)]
+HeadOption = Annotated[str | None, head(_HEADS)]
 Numbers = str | int | Sequence[int]
 Layers = Annotated[Numbers | None, layer(_LAYERS, kind=str | None)]
-Heads = Annotated[Numbers | Sequence[tuple[int, int]] | None, head(_HEADS, kind=str | None)]
+HeadsOption = Annotated[Numbers | Sequence[tuple[int, int]] | None, head(_HEADS, kind=str | None)]
 OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
-OneHead = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
+OneHeadOption = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
 ALayer = Annotated[int | str | None, layer("The layer, from 0; -1 is the last.", show_default="-1", kind=str | None)]
 AHead = Annotated[
     int | str | None, head("The head, from 0; or 3.1, with its layer.", show_default="0", kind=str | None)
@@ -168,7 +168,7 @@ AHead = Annotated[
 Query = Annotated[
     str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
 ]
-Terms = Annotated[
+TermsOption = Annotated[
     bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
 ]
 SomeTokens = Annotated[
@@ -209,10 +209,10 @@ Segments = Annotated[
         complete=completion.segments,
     ),
 ]
-Which = Annotated[choices.Kind | None, which(choices.Kind, "cross")]
+Which = Annotated[choices.KindName | None, which(choices.KindName, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
 ModelName = Annotated[str, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record")]
-Model = Annotated[
+ModelOption = Annotated[
     ModelOrName | None,
     model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
 ]
@@ -234,9 +234,9 @@ MaskOption = Annotated[
         show_default=AS_TRAINED,
     ),
 ]
-Masks = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
-Measure = Annotated[
-    choices.Measure,
+MasksOption = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
+MeasureOption = Annotated[
+    choices.MeasureName,
     of_record(
         MODEL,
         "--measure",
@@ -245,8 +245,8 @@ Measure = Annotated[
         help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
     ),
 ]
-Engine = Annotated[
-    choices.Engine,
+EngineOption = Annotated[
+    choices.EngineName,
     of_record(
         MODEL,
         "--engine",
@@ -260,11 +260,11 @@ Without = Annotated[
     str | None,
     of_record(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
 ]
-Device = Annotated[
+DeviceOption = Annotated[
     str,
     choice(
         MODEL,
-        choices.Device,
+        choices.DeviceName,
         "--device",
         rare=True,
         help="Where to compute: ",
@@ -273,9 +273,11 @@ Device = Annotated[
         use="record",
     ),
 ]
-Dtype = Annotated[
-    choices.Dtype,
-    choice(MODEL, choices.Dtype, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"),
+DtypeOption = Annotated[
+    choices.DtypeName,
+    choice(
+        MODEL, choices.DtypeName, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"
+    ),
 ]
 # How a picture is printed, in every command that saves one (`attncli.cli.command`).
 PRINTED = {
@@ -329,8 +331,8 @@ Task = Annotated[
 class ComputeOptions(TypedDict, total=False):
     """The options that say where and how exactly a model computes."""
 
-    device: Device
-    dtype: Dtype
+    device: DeviceOption
+    dtype: DtypeOption
 
 
 class RowOptions(TypedDict, total=False):
@@ -344,8 +346,8 @@ class RowOptions(TypedDict, total=False):
     target: Target
     mask: MaskOption
     pad_to: PadTo
-    device: Device
-    dtype: Dtype
+    device: DeviceOption
+    dtype: DtypeOption
 
 
 class RecordOptions(TypedDict, total=False):
@@ -356,15 +358,15 @@ class RecordOptions(TypedDict, total=False):
     whole: Whole
     saved: Saved
     layer: Layers
-    head: Heads
+    head: HeadsOption
     pad_to: PadTo
-    measure: Measure
-    engine: Engine
+    measure: MeasureOption
+    engine: EngineOption
     without: Without
     which: Which
     target: Target
-    device: Device
-    dtype: Dtype
+    device: DeviceOption
+    dtype: DtypeOption
 
 
 class _AskedOptions(TypedDict, total=False):
@@ -375,8 +377,8 @@ class _AskedOptions(TypedDict, total=False):
     at: At
     task: Task
     mask: MaskOption
-    device: Device
-    dtype: Dtype
+    device: DeviceOption
+    dtype: DtypeOption
 
 
 class AskedOptions(_AskedOptions, total=False):

@@ -58,7 +58,7 @@ LISTED = 10  # patches in the terminal
 
 @measure(options.AskedOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="patches")
 def patch(
-    model: options.Model = None,
+    model: options.ModelOption = None,
     first: Annotated[str | None, argument("A", "The text whose run is patched.")] = None,
     second: Annotated[str | None, argument("B", "The text whose outputs are put there.")] = None,
     *,
@@ -66,7 +66,7 @@ def patch(
         "head"
     ),
     layer: options.Layers = None,
-    head: options.Heads = None,
+    head: options.HeadsOption = None,
     top: Annotated[
         int | None, options.top("List the N patches with the largest shares.", rare=True, show_default=str(LISTED))
     ] = None,

@@ -62,7 +62,7 @@ class Run(RecordFeature):
     ] = None
     tokens: options.SomeTokens = None
     words: options.Words = False
-    terms: options.Terms = False
+    terms: options.TermsOption = False
     top_k: Annotated[
         int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
     ] = 3

@@ -43,9 +43,9 @@ class Serve(Feature):
     file: options.File = None
     whole: options.Whole = False
     model: options.ModelNames = "minilm"
-    masks: options.Masks = None
-    measure: options.Measure = "weight"
-    engine: options.Engine = "auto"
+    masks: options.MasksOption = None
+    measure: options.MeasureOption = "weight"
+    engine: options.EngineOption = "auto"
     without: options.Without = None
     host: Annotated[
         str, option(OUTPUT, "--host", rare=True, metavar="NAME", help="The address to listen on; others may see it.")
@@ -54,8 +54,8 @@ class Serve(Feature):
         int, option(OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 is any free one.")
     ] = 0
     open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def reports(self, progress: Progress = silent) -> Iterator[Report]:
         """Yield the address as soon as the server answers, then serve until Ctrl-C."""

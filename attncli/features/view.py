@@ -43,7 +43,7 @@ class View(RecordFeature):
     json = False
     output = "attention.html"
 
-    masks: options.Masks = None
+    masks: options.MasksOption = None
     vectors: Annotated[
         str | None,
         options.vectors(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attncli.base.arrays import Brief, Doubles, Floats
-from attncli.base.choices import Output as Kind
+from attncli.base.choices import OutputName
 from attncli.record.parts import Answer
 from attncli.text.tokens import Notation, Tokens, text_between
 
@@ -28,7 +28,7 @@ class Prediction(Brief):
     """
 
     output: str
-    kind: Kind
+    kind: OutputName
     labels: Sequence[str]
     values: OutputValues
     probabilities: OutputValues | None

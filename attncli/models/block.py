@@ -15,7 +15,7 @@ from attncli.base.arrays import Array, cast, empty, library, widened
 
 if TYPE_CHECKING:
     from attncli.attention import Window
-    from attncli.models.rows import LayerMask, Run
+    from attncli.models.rows import LayerMask, RowRun
 
 
 LEAST_QUERIES = 128  # queries of a window per step: with fewer, the fixed cost of a step dominates
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
     layer: int
     numbers: Sequence[int]
-    run: "Run"
+    run: "RowRun"
     texts: slice
     queries: slice
     keys: slice

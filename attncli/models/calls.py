@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attncli.base.errors import RequestError
 from attncli.models.block import Block
-from attncli.models.rows import LayerMask, Run
+from attncli.models.rows import LayerMask, RowRun
 
 
 def block_of(
@@ -34,7 +34,7 @@ def block_of(
     return Block(
         layer=0,
         numbers=range(heads),
-        run=Run(0, list(range(texts)), slice(0, texts * queries), queries, [], None, True, keys),
+        run=RowRun(0, list(range(texts)), slice(0, texts * queries), queries, [], None, True, keys),
         texts=slice(0, texts),
         queries=every,
         keys=slice(0, keys),

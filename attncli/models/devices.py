@@ -22,12 +22,12 @@ from attncli.base.printable import quoted
 from attncli.models.engine import Engine
 from attncli.models.weighing import map_dtype
 
-DTYPES = {name: getattr(torch, name) for name in choices.names(choices.Dtype)}
+DTYPES = {name: getattr(torch, name) for name in choices.names(choices.DtypeName)}
 
 
 def pick_dtype(name: str) -> torch.dtype:
     """Return the dtype of this name. Raises RequestError for an unknown name."""
-    choices.check("dtype", name, choices.Dtype)
+    choices.check("dtype", name, choices.DtypeName)
     return DTYPES[name]
 
 
@@ -46,7 +46,7 @@ def pick_device(name: str) -> torch.device:
         count = counts[kind]()
     except (RuntimeError, KeyError) as error:
         raise RequestError(
-            f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.Device))}"
+            f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.DeviceName))}"
         ) from error
     if (device.index or 0) >= count:
         raise RequestError(f"device {quoted(name)} is not on this machine; --device auto selects an available one")

@@ -44,9 +44,9 @@ def load_model(
     if isinstance(name, os.PathLike):
         name = os.path.join(".", os.fspath(name))  # noqa: PTH118  (the leading "." distinguishes a Path from an alias)
     check_text("name", name, "give an alias, a repository owner/name, a directory, or a .gguf file")
-    check_text("device", device, f"write one of {', '.join(choices.names(choices.Device))}, or cuda:1")
-    check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.Dtype))}")
-    choices.check("engine", engine, choices.Engine)
+    check_text("device", device, f"write one of {', '.join(choices.names(choices.DeviceName))}, or cuda:1")
+    check_text("dtype", dtype, f"write one of {', '.join(choices.names(choices.DtypeName))}")
+    choices.check("engine", engine, choices.EngineName)
     from attncli.models.devices import pick_device, pick_dtype
 
     pick_device(device), pick_dtype(dtype)  # raises errors before anything is fetched

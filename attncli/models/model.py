@@ -29,7 +29,7 @@ from attncli.models.outputs import (
     sources_of,
 )
 from attncli.models.own_model import OwnModel, find_heads
-from attncli.models.rows import LayerMask, OwnRows, Run, arrange, every_text
+from attncli.models.rows import LayerMask, OwnRows, RowRun, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -76,7 +76,7 @@ class Model(OwnModel, InTorch):
         hidden = layer_masks(every, self.config, self.usual_mask(None)) if len(ids) > 1 else None
         masks = hidden or [None if near is None else LayerMask(None, near) for near in windows_of(self.config, stop)]
         numbers = np.array(ids, np.int64)
-        run = Run(0, [0], slice(0, len(ids)), len(ids), masks, None, True, stop)
+        run = RowRun(0, [0], slice(0, len(ids)), len(ids), masks, None, True, stop)
         return OwnRows([run], put(numbers), put(np.zeros_like(numbers)), put(np.arange(start, stop)), 0)
 
     def read(self, module: str) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.base.choices import Output as Kind
+from attncli.base.choices import OutputName
 from attncli.text.tokens import Tokens
 
 # Poolings by sentence-transformers' names: from the vectors of real tokens, `[token, size]`, to one, `[size]`.
@@ -45,7 +45,7 @@ class Output:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: OutputName,
         pooling: Sequence[str],
         function: str | None,
         labels: Callable[[], Sequence[str]],

@@ -63,7 +63,7 @@ class LayerMask:
 
 
 @dataclass(frozen=True)
-class Run:
+class RowRun:
     """Texts of one length, and their rows.
 
     texts: their numbers in the batch as passed in. rows: their rows.
@@ -96,7 +96,7 @@ class Run:
 class Rows:
     """A batch of texts: runs of texts of one length, as rows of one matrix."""
 
-    runs: list[Run]
+    runs: list[RowRun]
 
     def texts(self, rows: Array) -> list[Array]:
         """Return each text's part of `[row, size]` as `[token, size]`, in the original order of the texts."""
@@ -183,7 +183,7 @@ def arrange(
     """
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     parts: list[tuple[Ints, Ints, Ints]] = []
-    runs: list[Run] = []
+    runs: list[RowRun] = []
     row = 0
     for length, same in groupby(order, key=lambda number: len(texts[number])):
         numbers = list(same)
@@ -197,7 +197,7 @@ def arrange(
                 segments = np.array([tokens.segments for tokens in alike], np.int64)
             rows = slice(row, row + ids.size)
             shown = put(real[..., None]) if hides_padding and not real.all() else None
-            runs.append(Run(len(runs), some, rows, length, masks(real), shown, positions, length))
+            runs.append(RowRun(len(runs), some, rows, length, masks(real), shown, positions, length))
             parts.append((ids.ravel(), segments.ravel(), _position_numbers(alike, ids, config).ravel()))
             row = rows.stop
     joined_ids, joined_segments, joined_positions = (put(np.concatenate(part)) for part in zip(*parts, strict=True))
@@ -213,7 +213,7 @@ def _position_numbers(texts: Sequence[Tokens], ids: Ints, config: ModelConfig) -
     return real.cumsum(axis=1) * real + config.padding_position
 
 
-def of_layers(masks: Sequence[LayerMask | None], run: Run, device: Any = None) -> Bools:
+def of_layers(masks: Sequence[LayerMask | None], run: RowRun, device: Any = None) -> Bools:
     """Expand the masks of a run's layers: bool `[text, layer, query, key]`, a view of one if layers share it."""
     shape = len(run.texts), 1, run.length, run.keys
     every = slice(0, run.length), slice(0, run.keys)

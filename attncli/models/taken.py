@@ -8,7 +8,7 @@ import numpy as np
 
 from attncli.base.arrays import Array, Bools, Doubles, Floats, as_floats, as_numpy
 from attncli.models.block import Tap
-from attncli.models.rows import LayerMask, Rows, Run, of_layers
+from attncli.models.rows import LayerMask, RowRun, Rows, of_layers
 from attncli.models.taps import GroupedMaps, KeptMaps, Lengths, QueriesAndKeys, Terms, query_steps
 from attncli.models.walk import Ending, Walker
 from attncli.record import AttentionRecord, Request, Vectors
@@ -106,7 +106,7 @@ class RequestTaps:
         every = (self.maps, self.grouped, self.lengths, self.vectors, self.terms)
         return [tap for tap in every if tap is not None]
 
-    def text_results(self, run: Run, predictions: Sequence[PredictionSummary | None]) -> list[TextResult]:
+    def text_results(self, run: RowRun, predictions: Sequence[PredictionSummary | None]) -> list[TextResult]:
         """Return the results for each text of a run. predictions: by the text's number."""
         query, key = self.vectors.kept[run.number]
         scales, sinks = np.array(self.vectors.scales), np.array(self.vectors.sinks, np.float32)
@@ -120,7 +120,7 @@ class RequestTaps:
             made.append(of_text)
         return made
 
-    def maps_of(self, run: Run) -> Iterable[tuple[Array, Bools]]:
+    def maps_of(self, run: RowRun) -> Iterable[tuple[Array, Bools]]:
         """Return each text's weights and masks, `[layer, query, ...]`."""
         masks = [run.masks[layer] for layer in self.asked.layers]
         if self.maps is not None:

@@ -19,7 +19,7 @@ from attncli.models.block import Block, Tap, select_numbers
 from attncli.record.grouping import Axes, between_units
 
 if TYPE_CHECKING:
-    from attncli.models.rows import Run
+    from attncli.models.rows import RowRun
 
 
 _Gate = float | Sequence[float] | Array
@@ -35,7 +35,7 @@ class KeptMaps(Tap):
 
     needs_values = False
 
-    def __init__(self, runs: "Sequence[Run]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
+    def __init__(self, runs: "Sequence[RowRun]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
         self.kept = [empty((len(run.texts), len(layers), len(heads), run.length, run.keys)) for run in runs]
@@ -76,7 +76,9 @@ class QueriesAndKeys(Tap):
 
     needs_values = False
 
-    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], head_dim: int, empty: _Empty) -> None:
+    def __init__(
+        self, runs: "Sequence[RowRun]", heads: Sequence[tuple[int, int]], head_dim: int, empty: _Empty
+    ) -> None:
         self.heads = list(heads)
         self.kept = [
             tuple(empty((len(run.texts), len(heads), count, head_dim)) for count in (run.length, run.keys))
@@ -104,7 +106,7 @@ class Terms(Tap):
 
     needs_values = False
 
-    def __init__(self, runs: "Sequence[Run]", heads: Sequence[tuple[int, int]], zeros: _Empty) -> None:
+    def __init__(self, runs: "Sequence[RowRun]", heads: Sequence[tuple[int, int]], zeros: _Empty) -> None:
         self.runs = runs
         self.heads = list(heads)
         self.zeros = zeros
@@ -132,7 +134,7 @@ class Lengths(Tap):
     Source: Kobayashi et al. 2020, "Attention is Not Only a Weight", section 2.2.
     """
 
-    def __init__(self, runs: "Sequence[Run]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
+    def __init__(self, runs: "Sequence[RowRun]", layers: Sequence[int], heads: Sequence[int], empty: _Empty) -> None:
         self.layers = list(layers)
         self.heads = list(heads)
         self.kept = [empty((len(run.texts), len(layers), len(heads), run.keys)) for run in runs]

@@ -25,7 +25,7 @@ from attncli.models.devices import InTorch, pick_device, pick_dtype
 from attncli.models.engine import A_PART
 from attncli.models.hashes import check_sha256
 from attncli.models.output import AvailableOutputs
-from attncli.models.rows import Rows, Run, every_text
+from attncli.models.rows import RowRun, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
 from attncli.models.transformers_outputs import find_outputs
@@ -369,7 +369,7 @@ class TransformersModel(InTorch):
                     real = real.new_ones(len(texts), length)
                 keys = real.shape[1] if self.part == "cross" else length
                 where = slice(row, row + len(texts) * length)
-                rows.runs.append(Run(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
+                rows.runs.append(RowRun(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
                 rows.inputs.append(inputs)
                 rows.real.append(real)
                 rows.spoken.append(len(texts[0].spoken))

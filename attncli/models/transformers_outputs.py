@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncli.base.choices import Output as Kind
+from attncli.base.choices import OutputName
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE
 from attncli.models.config import read_config
 from attncli.models.output import SIGMOID, SOFTMAX, AvailableOutputs, Output
@@ -20,7 +20,7 @@ from attncli.models.outputs import FUNCTIONS, labels_of, sentence_embedding
 from attncli.text.tokens import Tokens
 
 # Endings of the class names of networks with a head, and the kind of its output.
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, OutputName] = {
     "LMHeadModel": "next",
     "ForCausalLM": "next",
     "ForConditionalGeneration": "next",
@@ -59,7 +59,7 @@ def _in_place_of_layers(stack: nn.Module, vectors: Tensor) -> Iterator[None]:
 class _TheirOutput(Output):
     """A head of transformers. stack: the layers below it."""
 
-    def __init__(self, model: Any, stack: nn.Module, kind: Kind) -> None:
+    def __init__(self, model: Any, stack: nn.Module, kind: OutputName) -> None:
         labels, function = _labels_and_function(model, kind)
         names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
         super().__init__(kind, (), function, names, lambda: model.network)
@@ -136,7 +136,7 @@ def find_outputs(model: Any, stack: nn.Module) -> AvailableOutputs:
     return found
 
 
-def _labels_and_function(model: Any, kind: Kind) -> tuple[list[str] | None, str | None]:
+def _labels_and_function(model: Any, kind: OutputName) -> tuple[list[str] | None, str | None]:
     """Return the labels of a head (None for the vocabulary), and the function from logits to probabilities."""
     if kind in ("next", "words"):
         return None, SOFTMAX

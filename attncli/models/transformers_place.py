@@ -29,7 +29,7 @@ from attncli.attention.masks import Rule
 from attncli.models.block import Block, Tap, meet
 from attncli.models.calls import block_of, by_head, no_projection
 from attncli.models.hand_written import HandWritten, Product, WrittenWeights
-from attncli.models.rows import LayerMask, Run
+from attncli.models.rows import LayerMask, RowRun
 from attncli.models.weighing import weigh
 
 
@@ -62,7 +62,7 @@ class TappedPass:
 
     places: "AttentionModules"
     part: str
-    run: Run
+    run: RowRun
     taps: Sequence[Tap]
     mask: str
     real: Tensor

@@ -16,7 +16,7 @@ LIVE = "They are loaded when this view opens."
 WHOLE = 'record.page("all.html") makes a page with all q and k of the record.'
 
 
-ALIGNERS = {f"align-{name}" for name in choices.names(choices.Attention)}  # what records call them
+ALIGNERS = {f"align-{name}" for name in choices.names(choices.AttentionName)}  # what records call them
 
 
 def of_record(record: AttentionRecord) -> str:

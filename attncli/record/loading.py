@@ -375,13 +375,13 @@ ANSWER = fields(
     }
 )
 SAID = fields(
-    {"output": text(), "kind": one_of(choices.names(choices.Output)), "single": flag(), "answers": list_of(ANSWER)}
+    {"output": text(), "kind": one_of(choices.names(choices.OutputName)), "single": flag(), "answers": list_of(ANSWER)}
 )
 
 
-WHICH = {"kind": one_of(choices.names(choices.Kind)), "measure": one_of(MEASURES)}  # missing in older files
+WHICH = {"kind": one_of(choices.names(choices.KindName)), "measure": one_of(MEASURES)}  # missing in older files
 
-DTYPE = {"dtype": one_of(choices.names(choices.Dtype))}  # missing in older files
+DTYPE = {"dtype": one_of(choices.names(choices.DtypeName))}  # missing in older files
 SINKS = {"sinks": flag()}  # only in files of networks with sinks
 
 # The labels of a .npz, and of each text of a .safetensors.

@@ -217,7 +217,7 @@ class Known:
         if self.measure not in MEASURES:
             raise RequestError(f"no measure {quoted(self.measure)}: it is one of {', '.join(MEASURES)}")
         if self.kind is not None:
-            choices.check("part", self.kind, choices.Kind)
+            choices.check("part", self.kind, choices.KindName)
 
 
 def record_of(

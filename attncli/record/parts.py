@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Brief, Doubles, Floats, Ints
-from attncli.base.choices import Output
+from attncli.base.choices import OutputName
 from attncli.base.typed import NotRequired
 from attncli.base.untrusted import listed
 
@@ -362,7 +362,7 @@ class PredictionSummary:
     """
 
     output: str
-    kind: Output
+    kind: OutputName
     single: bool
     answers: list[Answer]
 

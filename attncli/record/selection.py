@@ -468,9 +468,9 @@ def check_choices(mask: str | None, measure: str, which: str | None) -> None:
     """Raises RequestError for an unknown mask, measure or part. None is the default of the model."""
     if mask is not None:
         choices.check("mask", mask, choices.MaskName)
-    choices.check("measure", measure, choices.Measure)
+    choices.check("measure", measure, choices.MeasureName)
     if which is not None:
-        choices.check("part", which, choices.Kind)
+        choices.check("part", which, choices.KindName)
 
 
 @dataclass(frozen=True)

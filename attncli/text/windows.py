@@ -15,7 +15,7 @@ NO_WORD = -1
 
 
 @dataclass(frozen=True)
-class Window:
+class TextWindow:
     """A part of a text that goes through the network in one run.
 
     text: the number of its text in the corpus, from 0. of: the number of windows of that text, known in the last one
@@ -40,7 +40,7 @@ class Window:
         return len(self.tokens)
 
     @classmethod
-    def uncut(cls, tokens: Tokens, text: int = 0, of: int | None = 1) -> "Window":
+    def uncut(cls, tokens: Tokens, text: int = 0, of: int | None = 1) -> "TextWindow":
         """Return a window in which every token counts."""
         return cls(text, of, (0, len(tokens)), tokens, *word_numbers(tokens))
 
@@ -55,11 +55,11 @@ class Window:
         return np.flatnonzero(np.diff(self.place, prepend=NO_WORD))
 
     @cached_property
-    def in_words(self) -> "Window":
+    def in_words(self) -> "TextWindow":
         """Return the window with words as tokens. A word counts if its first piece does."""
         starts = self.starts
         begin, end = np.searchsorted(starts, self.counted).tolist()
-        return Window(
+        return TextWindow(
             self.text,
             self.of,
             (begin, end),
@@ -70,7 +70,7 @@ class Window:
         )
 
 
-def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = None) -> Iterator[Window]:
+def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = None) -> Iterator[TextWindow]:
     """Yield a text as one window, or as several consecutive ones if it exceeds the model's limit.
 
     Each window has the special tokens of the whole text at its ends. Windows start `stride` tokens of the text apart,
@@ -119,7 +119,7 @@ class Body:
         """Return the first place in low to high where a word begins; low if there is none."""
         return next((number for number in range(low, high + 1) if self.begins_word(number)), low)
 
-    def window(self, text: int, shown: tuple[int, int], counted: tuple[int, int], of: int | None = None) -> Window:
+    def window(self, text: int, shown: tuple[int, int], counted: tuple[int, int], of: int | None = None) -> TextWindow:
         """Return the window of the tokens [start, stop) between the special tokens. These count in the first and last
         window.
 
@@ -136,7 +136,7 @@ class Body:
         begin = 0 if start == 0 else counted[0] - start + len(self.head)
         end = len(inside) if of is not None else counted[1] - start + len(self.head)
         word, place, marks = word_numbers(tokens)
-        return Window(text, of, (begin, end), tokens.take(inside), word[inside], place[inside], marks[inside])
+        return TextWindow(text, of, (begin, end), tokens.take(inside), word[inside], place[inside], marks[inside])
 
 
 def word_numbers(

@@ -10,7 +10,7 @@ from attncli.align.characters import PAD, START, sources
 from attncli.align.checkpoint import build
 from attncli.base import choices
 
-ATTENTIONS = choices.names(choices.Attention)
+ATTENTIONS = choices.names(choices.AttentionName)
 SMALL = {"d_embedding": 5, "d_hidden": 8}
 SIZES = dict.fromkeys(ATTENTIONS, SMALL) | {"transformer": {"d_model": 8, "heads": 2, "layers": 2}}
 TEXTS = ["3 March 2021", "2021年3月3日", "Wednesday, the 3rd of March 2021", "3.3.2021"]

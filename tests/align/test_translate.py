@@ -18,7 +18,7 @@ from attncli.align.translate import LIMIT, LONGEST, is_date, translate
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError
 
-ATTENTIONS = choices.names(choices.Attention)
+ATTENTIONS = choices.names(choices.AttentionName)
 READ_OCTOBER = ("general", "concat")
 every_kind = pytest.mark.parametrize("attention", slow_except(ATTENTIONS, ["additive", "transformer"]))
 

@@ -44,8 +44,8 @@ def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
     [
         (choices.MaskName, MASKS),
         (choices.Figure, MEANING),
-        (choices.Attention, checkpoint.SIZES),
-        (choices.Attention, [*networks.SCORE_NAMES, "transformer"]),
+        (choices.AttentionName, checkpoint.SIZES),
+        (choices.AttentionName, [*networks.SCORE_NAMES, "transformer"]),
         (choices.Against, THEIR_OWN),
     ],
 )
@@ -55,7 +55,7 @@ def test_registries_have_the_same_names_in_the_same_order(choice, registry):
 
 @pytest.mark.parametrize("registry", [TOLERANCES, DTYPES])
 def test_every_dtype_is_torchs_and_has_a_tolerance(registry):
-    assert set(registry) == set(names(choices.Dtype))
+    assert set(registry) == set(names(choices.DtypeName))
     assert all(getattr(torch, name).is_floating_point for name in registry)
 
 

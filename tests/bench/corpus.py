@@ -37,7 +37,7 @@ from attncli.models.loading import load_model
 from attncli.models.model import Model
 from attncli.models.random import architecture, peaked_tensors, random_tokenizer
 from attncli.models.transformers_peer import Reference, load_reference, tensor_shapes
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -128,7 +128,7 @@ def read(model: Model, path: Path) -> Any:
     return reading.windows(reading.texts([str(path)]), model.tokenizer)
 
 
-def by_transformers(reference: Reference, texts: Sequence[Window], pad_id: int) -> Sums:
+def by_transformers(reference: Reference, texts: Sequence[TextWindow], pad_id: int) -> Sums:
     """Padded batches in the order of the texts; the figures of each text's part of the maps, in numpy."""
     sums: Sums | None = None
     left = iter(texts)

@@ -14,7 +14,7 @@ import attncli
 from attncli.corpus import reducer as reducing
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting, Sums
-from attncli.text.windows import Window
+from attncli.text.windows import TextWindow
 
 MANY = [" ".join(["the cat sat on the big mat"] * (1 + number % 5)) + "." * (number % 3) for number in range(23)]
 
@@ -29,7 +29,7 @@ def assert_same(found: Sums, expected: Sums, tolerance: float) -> None:
 
 @given(st.lists(st.integers(3, 30), min_size=1, max_size=40), st.integers(1, 200))
 def test_batches_hold_every_window_once_and_not_too_many_tokens(lengths, most):
-    group = [Window.uncut(tokens_of(length), number) for number, length in enumerate(lengths)]
+    group = [TextWindow.uncut(tokens_of(length), number) for number, length in enumerate(lengths)]
     batches = reducing.batches(group, most)
     assert sorted(one.text for batch in batches for one in batch) == list(range(len(lengths)))
     neighbours = sorted(sorted(len(one) for one in batch) for batch in batches)
@@ -52,7 +52,7 @@ def test_batch_and_block_change_nothing(minilm, options, asked):
 def test_no_more_of_a_long_text_is_there_than_a_group(monkeypatch):
     monkeypatch.setattr(reducing, "TOKENS_SORTED", 20)
     read = []
-    groups = reducing.groups(read.append(number) or Window.uncut(tokens_of(10)) for number in range(101))
+    groups = reducing.groups(read.append(number) or TextWindow.uncut(tokens_of(10)) for number in range(101))
     for number in range(50):
         assert len(next(groups)) == 2 and len(read) == 2 * (number + 1)
     assert len(next(groups)) == 1 and next(groups, None) is None

@@ -18,7 +18,7 @@ from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, summarise
 from attncli.corpus.statistics import CLEARLY, HeadStatistics, Statistics, record_statistics
 from attncli.corpus.sums import FIGURES, LINEAR, Sums, factors
 from attncli.record import ModelInfo
-from attncli.text.windows import Window, word_numbers
+from attncli.text.windows import TextWindow, word_numbers
 
 MODEL = ModelInfo("made-up", "/made/up", "0" * 64, 2, 3, 24)
 ZERO = np.zeros((2, 3, len(FIGURES)))
@@ -55,7 +55,7 @@ def test_shares_are_those_of_a_record(length, seed):
 def test_the_same_word_is_elsewhere_in_any_case_and_whole():
     text = ["[CLS]", "Cat", "##s", "cat", ",", "cats", ",", "[SEP]"]
     tokens = replace(tokens_of(8), shown=[], text=text, words=[None, 0, 0, 1, 2, 3, 4, None])
-    window = Window(0, 1, (0, 8), tokens, *word_numbers(tokens))
+    window = TextWindow(0, 1, (0, 8), tokens, *word_numbers(tokens))
     same = factors(window, 0, 8)[LINEAR.index("same_word")]
     assert np.argwhere(same).tolist() == [[1, 5], [2, 5], [5, 1], [5, 2]]
     assert factors(window, 0, 1)[LINEAR.index("punctuation"), 0].tolist() == [0, 0, 0, 0, 1, 0, 1, 0]

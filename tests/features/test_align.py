@@ -14,7 +14,7 @@ from attncli.record.loading import load_records
 
 TEXT = "Wednesday, the 3rd of March 2021"
 SHORT = "Wed 3 Mar 21"
-every_kind = pytest.mark.parametrize("attention", choices.names(choices.Attention))
+every_kind = pytest.mark.parametrize("attention", choices.names(choices.AttentionName))
 
 
 def align(attention, text):
@@ -94,7 +94,7 @@ def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
 # --- records --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attention", choices.names(choices.Attention))
+@pytest.mark.parametrize("attention", choices.names(choices.AttentionName))
 def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
     checkpoint, alignment = load(attention), align(attention, SHORT)
     found = records_of_alignment(alignment, _describe_model(checkpoint))

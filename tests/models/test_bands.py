@@ -23,7 +23,7 @@ from attncli.models.model import as_rows
 from attncli.models.rows import LayerMask
 from attncli.models.taps import KeptMaps, Lengths, QueriesAndKeys
 from attncli.models.walk import walk
-from attncli.text.windows import Window as Stretch
+from attncli.text.windows import TextWindow as Stretch
 
 MIB = 2**20
 

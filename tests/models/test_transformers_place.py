@@ -12,7 +12,7 @@ from small_networks import BY_HAND, make_small, sharpen, small_config
 from transformers import AutoModel
 
 from attncli import load_model
-from attncli.models.rows import Run
+from attncli.models.rows import RowRun
 from attncli.models.taps import Gates, KeptMaps
 from attncli.models.transformers_place import AttentionModules, TappedPass, find_attention, passing
 from attncli.record import Request
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
         return WRITTEN if "decoder_input_ids" in self.inputs else LENGTH
 
     def run(self, queries, keys):
-        return Run(0, [0], slice(0, queries), queries, [None] * 8, None, True, keys)
+        return RowRun(0, [0], slice(0, queries), queries, [None] * 8, None, True, keys)
 
     def maps(self, part, layers=None, heads=None, last=None):
         """The maps of our place, `[layer, head, query, key]`."""

@@ -8,7 +8,7 @@ from records import tokens_of
 
 from attncli import RequestError, load_model
 from attncli.text.tokenizer import Tokenizer, byte_tokenizer
-from attncli.text.windows import Window, windows
+from attncli.text.windows import TextWindow, windows
 
 
 @pytest.fixture
@@ -87,5 +87,5 @@ def test_words_of_bytes_are_known_by_what_the_bytes_say(tiny):
 )
 def test_a_word_counts_where_its_first_piece_does(counted, in_words):
     nothing = np.zeros(6, dtype=int)
-    one = Window(0, 1, counted, tokens_of(6), nothing, np.repeat(np.arange(3), 2), nothing > 0).in_words
+    one = TextWindow(0, 1, counted, tokens_of(6), nothing, np.repeat(np.arange(3), 2), nothing > 0).in_words
     assert (one.counted, one.queries, len(one)) == (in_words, in_words[1] - in_words[0], 3)

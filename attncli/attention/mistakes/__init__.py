@@ -6,20 +6,29 @@
 `compare` use all of them.
 """
 
-from attncli.attention.mistakes.formula import RIGHT, Formula, Inputs, Linear, Masks, Projections, Result, Sizes
-from attncli.attention.mistakes.known import MISTAKES, Change, Mistake, change_steps, with_mistakes
+from attncli.attention.mistakes.formula import (
+    RIGHT,
+    Affine,
+    Formula,
+    FormulaResult,
+    Inputs,
+    Masking,
+    Projections,
+    Sizes,
+)
+from attncli.attention.mistakes.known import MISTAKES, Mistake, Replacement, change_steps, with_mistakes
 
 __all__ = [
     "MISTAKES",
     "RIGHT",
-    "Change",
+    "Affine",
     "Formula",
+    "FormulaResult",
     "Inputs",
-    "Linear",
-    "Masks",
+    "Masking",
     "Mistake",
     "Projections",
-    "Result",
+    "Replacement",
     "Sizes",
     "change_steps",
     "with_mistakes",

@@ -20,7 +20,7 @@ from attncli.attention.normalisers import masked_softmax
 from attncli.attention.scores import dot
 
 
-class Linear(NamedTuple):
+class Affine(NamedTuple):
     """y = W x + b: weight `[out, in]`, bias `[out]` or None."""
 
     weight: Tensor
@@ -34,13 +34,13 @@ class Linear(NamedTuple):
 class Projections(NamedTuple):
     """W_Q, W_K, W_V and W_O; without W_O the joined heads are the output."""
 
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear | None
+    query: Affine
+    key: Affine
+    value: Affine
+    output: Affine | None
 
 
-class Masks(NamedTuple):
+class Masking(NamedTuple):
     """The masks. None and False hide nothing.
 
     padding: bool `[batch, key]`, True at real tokens. pairs: bool, broadcasts to `[batch, head, query, key]`.
@@ -63,10 +63,10 @@ class Inputs(NamedTuple):
     value: Tensor
     heads: int
     projections: Projections | None = None
-    seen: Masks = Masks()
+    seen: Masking = Masking()
 
 
-class Result(NamedTuple):
+class FormulaResult(NamedTuple):
     """output `[batch, query, d_model]`, of heads `[batch, head, query, d_v]`; weights `[batch, head, query, key]`.
 
     nowhere: bool `[batch, head, query]`, True where a query may see nothing; None without a mask.
@@ -162,7 +162,7 @@ class Formula:
 
     memory: Callable[[Tensor, Tensor], Tensor] = memory
     projections: Callable[[Projections], Projections] = identity
-    seen: Callable[[Masks], Masks] = identity
+    seen: Callable[[Masking], Masking] = identity
     first: Callable[[int, int], int] = first
     causal: Callable[[int, int, int], Tensor] = causal
     padding: Callable[[Tensor], Tensor] = padding_mask
@@ -180,7 +180,7 @@ class Formula:
     weigh: Callable[[Tensor, Tensor, Tensor], Tensor] = weigh
     join: Callable[[Tensor], Tensor] = join
 
-    def __call__(self, inputs: Inputs) -> Result:
+    def __call__(self, inputs: Inputs) -> FormulaResult:
         """Raises an error of torch if a variant can't be computed for these shapes."""
         query, key, value = self.heads(inputs)
         sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1], inputs.query.shape[-1])
@@ -195,9 +195,9 @@ class Formula:
         if inputs.projections is not None:
             last = self.projections(inputs.projections).output
             output = self.join(output) if last is None else last(self.join(output))
-        return Result(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
+        return FormulaResult(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
 
-    def mask(self, seen: Masks, queries: int, keys: int) -> Tensor | None:
+    def mask(self, seen: Masking, queries: int, keys: int) -> Tensor | None:
         """Return bool that broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""
         seen = self.seen(seen)
         mask = combine_masks(

@@ -11,7 +11,7 @@ import torch
 from attncli.attention.mistakes import steps
 from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, causal, identity, join, normalise
 
-Change = Mapping[str, Callable[..., Any]]
+Replacement = Mapping[str, Callable[..., Any]]
 DROPOUT, TEMPERATURE = "dropout left on", "temperature"
 # Steps that take what they return: a second change follows the first.
 CHAINED = ("projections", "seen", "allow", "add")
@@ -30,11 +30,11 @@ class Mistake(NamedTuple):
     where: str
     remedy: str
     step: str
-    changes: tuple[Change, ...]
+    changes: tuple[Replacement, ...]
     needs: str = ""
 
 
-def change_steps(formula: Formula, change: Change) -> Formula | None:
+def change_steps(formula: Formula, change: Replacement) -> Formula | None:
     """Return the formula with other steps; None if a step has been changed before and can't be changed twice."""
     made: dict[str, Any] = {}
     for name, step in change.items():

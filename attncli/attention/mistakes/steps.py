@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes.formula import Linear, Projections, Sizes, causal, scale
+from attncli.attention.mistakes.formula import Affine, Projections, Sizes, causal, scale
 
 
 def softmax_over(*dims: int, maximum: bool = True) -> Callable[[Tensor, Sizes], Tensor]:
@@ -24,12 +24,12 @@ def with_temperature(scores: Tensor, sizes: Sizes, temperature: float) -> Tensor
 
 
 def without_biases(by: Projections, names: Sequence[str]) -> Projections:
-    return by._replace(**{name: Linear(linear.weight) for name in names if (linear := getattr(by, name)) is not None})
+    return by._replace(**{name: Affine(linear.weight) for name in names if (linear := getattr(by, name)) is not None})
 
 
 def transposed(by: Projections, names: Sequence[str]) -> Projections:
     """Use x W instead of x Wᵀ. The formula then raises RuntimeError if a matrix is not square."""
-    made = {name: Linear(linear.weight.mT, linear.bias) for name in names if (linear := getattr(by, name)) is not None}
+    made = {name: Affine(linear.weight.mT, linear.bias) for name in names if (linear := getattr(by, name)) is not None}
     return by._replace(**made)
 
 
@@ -37,8 +37,8 @@ def swapped(by: Projections) -> Projections:
     return by._replace(query=by.key, key=by.query)
 
 
-def unprojected(linear: Linear) -> Linear:
-    return Linear(torch.eye(*linear.weight.shape, dtype=linear.weight.dtype))
+def unprojected(linear: Affine) -> Affine:
+    return Affine(torch.eye(*linear.weight.shape, dtype=linear.weight.dtype))
 
 
 def split_by_view(x: Tensor, heads: int) -> Tensor:

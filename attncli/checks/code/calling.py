@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import RIGHT, Formula, Inputs, Projections, Result
+from attncli.attention.mistakes import RIGHT, Formula, FormulaResult, Inputs, Projections
 from attncli.attention.mistakes.steps import keep
 from attncli.checks.code.names import Roles
 from attncli.checks.code.subject import PAST, CodeCall, Returned
@@ -321,7 +321,7 @@ class Trial:
     precision: str = "float64"
 
     @cached_property
-    def result(self) -> Result | None:
+    def result(self) -> FormulaResult | None:
         """Return output and weights in our layout; None if nothing has the shape of the output.
 
         Weights that are a mean over heads have one head. Without weights they are empty.
@@ -332,7 +332,7 @@ class Trial:
         elif by is not None:
             size = by.value.weight.shape[0] * (by.query.weight.shape[0] // by.key.weight.shape[0])
         output = self.output((*self.inputs.query.shape[:-1], size))
-        return None if output is None else Result(output, next(self.weights(), torch.empty(0)))
+        return None if output is None else FormulaResult(output, next(self.weights(), torch.empty(0)))
 
     def output(self, shape: tuple[int, ...]) -> Tensor | None:
         """Return the first array of this shape, in our layout."""

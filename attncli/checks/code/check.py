@@ -16,7 +16,7 @@ from attncli.checks.code.calling import BY_HEADS, describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination
 from attncli.checks.code.fitting import FilledSubject, Fit, definitions, diagnose, runs_once
 from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, Options, adapter, role_of
-from attncli.checks.code.result import Finding, Result, diagnosis_of
+from attncli.checks.code.result import CheckResult, Finding, diagnosis_of
 from attncli.checks.code.subject import Subject, is_number, is_variadic
 from attncli.checks.code.transplant import RealLayers, check_with_layer
 from attncli.checks.machine import one_thread
@@ -29,7 +29,7 @@ def check(
     map: Mapping[str, str] | None = None,
     give: Mapping[str, Any] | None = None,
     nowhere: choices.Nowhere = "any",
-) -> Result:
+) -> CheckResult:
     """Check a function of (query, key, value[, mask]), a module or its class against the formula.
 
         assert (result := attncli.check(MyAttention)).right, result
@@ -45,7 +45,7 @@ def check(
     return check_subject(Subject(thing), Options(layout, means, map or {}, give or {}, nowhere))
 
 
-def check_subject(subject: Subject, options: Options, layers: RealLayers | None = None) -> Result:
+def check_subject(subject: Subject, options: Options, layers: RealLayers | None = None) -> CheckResult:
     """Check a subject on one thread. layers: return a real layer, whose weights are put into it at last."""
     choices.check("nowhere", options.nowhere, choices.Nowhere)
     if options.means is not None:
@@ -57,7 +57,7 @@ def check_subject(subject: Subject, options: Options, layers: RealLayers | None 
         raise RequestError(f"{error}, or by an adapter at the end of the file\n{adapter(subject)}") from error
 
 
-def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> Result:
+def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> CheckResult:
     attention = FilledSubject(subject, options, ModuleSizes())
     tried = attention.trials()
     first = tried[0][0]
@@ -92,7 +92,7 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
     mistakes = [*implied, *(one for one in MISTAKES if random and one.name == DROPOUT)]
     if is_wrong and (unmasked.known or unmasked.mistakes):
         mistakes += [one for one in diagnose(fit, examination.trials, options.nowhere != "any") if one not in mistakes]
-    return Result(
+    return CheckResult(
         subject.name,
         tuple(checks),
         tuple(describe_conventions(fit, checks)),

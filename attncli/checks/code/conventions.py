@@ -10,7 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Change, Formula, Mistake, Sizes, change_steps, with_mistakes
+from attncli.attention.mistakes import (
+    MISTAKES,
+    RIGHT,
+    Formula,
+    Mistake,
+    Replacement,
+    Sizes,
+    change_steps,
+    with_mistakes,
+)
 from attncli.attention.mistakes.known import TEMPERATURE
 from attncli.attention.mistakes.steps import (
     from_the_start,
@@ -23,14 +32,14 @@ from attncli.attention.mistakes.steps import (
 from attncli.attention.positions import Rotary, alibi_slopes
 from attncli.checks.code.calling import NO_FORMULA, Trial, difference
 
-CAUSAL: Change = {"seen": lambda seen: seen._replace(causal=True)}
+CAUSAL: Replacement = {"seen": lambda seen: seen._replace(causal=True)}
 # Ways to be right: one of each group, "" being the formula's own.
-HIDING: Mapping[str, Change] = {
+HIDING: Mapping[str, Replacement] = {
     "": {},
     "causal by itself": CAUSAL,
     "causal by itself, counted from the first key": {**CAUSAL, "first": from_the_start},
 }
-HEADS: Mapping[str, Change] = {
+HEADS: Mapping[str, Replacement] = {
     "": {},
     "heads take turns: element i is of head i mod heads": {"split": split_interleaved, "join": join_interleaved},
 }
@@ -47,7 +56,7 @@ class FormulaPart(NamedTuple):
     mistakes: those that are made with this part.
     """
 
-    ways: Mapping[str, Change]
+    ways: Mapping[str, Replacement]
     needed: bool = False
     mistakes: tuple[Mistake, ...] = ()
 
@@ -131,7 +140,7 @@ def rotary_part(source: str) -> FormulaPart:
     """Rotary positions in both orders of pairs, with the bases that the source names."""
     rates = [1e4, *(base for base in (5e5, 1e6) if re.search(f"{base:.0f}|{base:_.0f}|{base:g}", source))]
     orders = {"pairs half a head apart": False, "pairs side by side": True}
-    ways: dict[str, Change] = {
+    ways: dict[str, Replacement] = {
         f"rotary positions, {order}{'' if base == 1e4 else f', base {base:g}'}": {
             "place": partial(rotate, interleaved=interleaved, base=base)
         }
@@ -146,7 +155,7 @@ def rotary_part(source: str) -> FormulaPart:
         tuple({"place": partial(rotate_mixed, interleaved=interleaved)} for interleaved in (False, True)),
     )
 
-    def turn_values(turn: Callable[..., Tensor]) -> Change:
+    def turn_values(turn: Callable[..., Tensor]) -> Replacement:
         return {"place": turn, "weigh": lambda weights, key, value: weights @ turn(value, 0)}
 
     values = Mistake(
@@ -260,7 +269,7 @@ def additive_part(vector: Tensor) -> FormulaPart:
         "tanh",
         ({"score": partial(additive_scores, vector=vector, between=torch.nn.Identity()), "scale": keep_scores},),
     )
-    right: Change = {"score": partial(additive_scores, vector=vector), "scale": keep_scores}
+    right: Replacement = {"score": partial(additive_scores, vector=vector), "scale": keep_scores}
     return FormulaPart({"additive scores": right}, True, (linear,))
 
 
@@ -274,10 +283,10 @@ def additive_scores(
 def window_parts(window: int) -> list[FormulaPart]:
     """A window of so many tokens, as causal models count it (the query's own among them), or to each side."""
 
-    def band(before: int, after: int) -> Change:
+    def band(before: int, after: int) -> Replacement:
         return {**CAUSAL, "causal": partial(in_window, before=before, after=after)}
 
-    def off_by_one(remedy: str, *changes: Change) -> tuple[Mistake, ...]:
+    def off_by_one(remedy: str, *changes: Replacement) -> tuple[Mistake, ...]:
         says = f"with a window that is not the {window} tokens that are asked for, but one more or less"
         return (Mistake("window off by one", says, "", remedy, "window", changes),)
 

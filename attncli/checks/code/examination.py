@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncli.attention.masks import causal_mask
-from attncli.attention.mistakes import Inputs, Masks
+from attncli.attention.mistakes import Inputs, Masking
 from attncli.checks.code import calling
 from attncli.checks.code.calling import VECTORS, CallForm, Trial, difference
 from attncli.checks.code.conventions import is_causal, is_ordered
@@ -67,7 +67,7 @@ class Examination:
     def masked(self, inputs: Inputs, mask: Tensor) -> Inputs | None:
         """Apply a mask `[query, key]`, as padding if possible. Return None if no encoding can express it."""
         if bool((mask == mask[:1]).all()):
-            made = inputs._replace(seen=Masks(padding=mask[:1].expand(inputs.query.shape[0], -1)))
+            made = inputs._replace(seen=Masking(padding=mask[:1].expand(inputs.query.shape[0], -1)))
         else:
             made = with_pairs(inputs, mask)
         return made if self.form_for(made) is not None else None
@@ -132,7 +132,7 @@ class Examination:
         yield self.compare_unless_refused("inputs that are no block in memory", strided, "them")
         yield self.compare("large scores", enlarged(self.draw()))
         if self.roles.has("causal"):
-            inputs = self.draw(crosses=False, seed=13)._replace(seen=Masks(causal=True))
+            inputs = self.draw(crosses=False, seed=13)._replace(seen=Masking(causal=True))
             yield self.compare_unless_refused("causal by its own flag", self.run(inputs), "it alone")
         if self.roles.has("cache"):
             yield self.check_cache()
@@ -192,7 +192,7 @@ class Examination:
 
     def check_first_mask(self, name: str, inputs: Inputs) -> Finding:
         """Check that code which takes a mask for each text does not apply the first one to all of them."""
-        first = inputs._replace(seen=Masks(pairs=inputs.seen.pairs[:1])) if inputs.seen.pairs is not None else inputs
+        first = inputs._replace(seen=Masking(pairs=inputs.seen.pairs[:1])) if inputs.seen.pairs is not None else inputs
         for shape, known in product(calling.OF_TEXTS, self.fit.accepted.get("mask", ())[:1]):
             form = self.fit.form._replace(encodings={**self.fit.form.encodings, "mask": known._replace(shape=shape)})
             if inputs.query.shape[0] > 1 and form.can_express(inputs):
@@ -210,7 +210,7 @@ class Examination:
         if made is None:
             padding = torch.ones(inputs.query.shape[0], inputs.key.shape[-2], dtype=torch.bool)
             padding[-1] = False
-            made = inputs._replace(seen=Masks(padding=padding))
+            made = inputs._replace(seen=Masking(padding=padding))
         if self.form_for(made) is None:
             return Finding(name, None, note="its mask can't say so")
         trial, ours = self.run(made), self.fit.formula(made)
@@ -305,7 +305,7 @@ class Examination:
         yield self.compare_runs("the future changes no prefix", inputs, prefix, slice(tokens))
         inputs = self.draw(crosses=False, seed=24)
         real = torch.arange(tokens + APPENDED) < tokens
-        padded = inputs._replace(seen=Masks(padding=real.expand(inputs.query.shape[0], -1)))
+        padded = inputs._replace(seen=Masking(padding=real.expand(inputs.query.shape[0], -1)))
         yield self.compare_runs(
             "appended [PAD] changes nothing", padded, calling.select_tokens(inputs, range(tokens)), slice(tokens)
         )
@@ -313,7 +313,7 @@ class Examination:
     def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Finding:
         """Compare the outputs of these queries of one run with all outputs of another run."""
         if self.form_for(one) is None or self.form_for(other) is None:
-            return Finding(name, None, note=NO_SUCH_INPUT if one.seen == Masks() else NO_SUCH_MASK)
+            return Finding(name, None, note=NO_SUCH_INPUT if one.seen == Masking() else NO_SUCH_MASK)
         first, second = self.run(one), self.run(other)
         if first.result is None or second.result is None:
             return Finding(name, None, note="it can't be run so")
@@ -373,7 +373,7 @@ class Examination:
 
 
 def with_pairs(inputs: Inputs, mask: Tensor) -> Inputs:
-    return inputs._replace(seen=Masks(pairs=mask))
+    return inputs._replace(seen=Masking(pairs=mask))
 
 
 def enlarged(inputs: Inputs) -> Inputs:

@@ -16,7 +16,16 @@ from typing import Any, NoReturn
 
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Masks, Mistake, change_steps, with_mistakes
+from attncli.attention.mistakes import (
+    MISTAKES,
+    RIGHT,
+    Formula,
+    Inputs,
+    Masking,
+    Mistake,
+    change_steps,
+    with_mistakes,
+)
 from attncli.base.errors import RequestError
 from attncli.checks.code import calling, conventions, names
 from attncli.checks.code.calling import CallForm, Encoding, Shape, Trial
@@ -301,9 +310,9 @@ class FilledSubject:
         if "query" in encoding.shape:
             mask = calling.random_pairs(texts if "batch" in encoding.shape else 1, queries, keys)
             mask[..., 0] |= causal  # so that each query sees something
-            seen = Masks(pairs=mask)
+            seen = Masking(pairs=mask)
         else:
-            seen = Masks(padding=calling.some_padding(texts, keys, causal and encoding.shape != calling.LENGTHS))
+            seen = Masking(padding=calling.some_padding(texts, keys, causal and encoding.shape != calling.LENGTHS))
         inputs = inputs._replace(seen=seen)
         if form.can_express(inputs):
             yield self.run(form, fit.reading, inputs, fit.dtype)

@@ -43,7 +43,7 @@ class Diagnosis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """The result of a check.
 
     conventions: ways in which it is right that are not the only ones. smallest: the smallest input on which it

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import Inputs, Linear, Projections
+from attncli.attention.mistakes import Affine, Inputs, Projections
 from attncli.attention.mistakes.formula import share, split
 from attncli.base.errors import RequestError
 from attncli.checks.code.calling import difference
@@ -59,7 +59,7 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
     [one] = model.take([tokens], Request([layer], [head], mask))
     attention = model.network.layer(layer).attention
     linears = [
-        Linear(one.weight.detach().double(), None if one.bias is None else one.bias.detach().double())
+        Affine(one.weight.detach().double(), None if one.bias is None else one.bias.detach().double())
         for one in (attention.query, attention.key, attention.value, attention.output)
     ]
     return RealLayer(
@@ -153,7 +153,7 @@ def inputs_that_show_maps(
     if reading is None:
         return inputs._replace(value=ones.expand_as(inputs.value))
     places = (torch.linalg.pinv(layer.x) @ ones).mT.repeat(layer.heads, 1)  # [heads · head_dim, d_model]
-    identity = Linear(torch.eye(len(places), dtype=torch.float64))
-    by = layer.projections._replace(value=Linear(places), output=identity)
+    identity = Affine(torch.eye(len(places), dtype=torch.float64))
+    by = layer.projections._replace(value=Affine(places), output=identity)
     attention.subject.fill(reading.write(by, attention.subject.weights))
     return inputs._replace(projections=by)

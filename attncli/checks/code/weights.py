@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncli.attention.mistakes import Linear, Projections
+from attncli.attention.mistakes import Affine, Projections
 from attncli.base.errors import RequestError
 from attncli.base.printable import shorten
 from attncli.checks.code.names import PARTS, NeedsAdapterError, part_of
@@ -56,7 +56,7 @@ class WeightLayout(NamedTuple):
         """
         zeros = {name: torch.zeros(weight.shape, dtype=torch.float64) for name, weight in shapes.items()}
         read, transposed = torch.func.vjp(self.read, zeros)  # type: ignore[misc]
-        given: list[Linear | None] = []
+        given: list[Affine | None] = []
         for part, inside, outside in zip(PARTS, read, projections, strict=True):
             if inside is None or outside is None:
                 if inside is not outside:
@@ -71,7 +71,7 @@ class WeightLayout(NamedTuple):
                 raise RequestError(f"the model has a bias of the {part}, and there is none here")
             if inside.bias is not None and bias is None:
                 bias = torch.zeros_like(inside.bias)
-            given.append(Linear(outside.weight, None if inside.bias is None else bias))
+            given.append(Affine(outside.weight, None if inside.bias is None else bias))
         [weights] = transposed(Projections(*given))  # type: ignore[arg-type]
         return dict(weights)
 
@@ -123,23 +123,23 @@ def read_projections(
 ) -> Projections:
     """Raises RuntimeError if the shapes don't fit together."""
 
-    def linear(part: str) -> Linear:
+    def linear(part: str) -> Affine:
         slot = slots[part]
         matrices = [as_matrix(weights[name], shapes[name].owner, transposed, part) for name in slot.weights]
         biases = [weights[name].flatten() for name in slot.biases]
-        return Linear(torch.cat(matrices, dim=0), torch.cat(biases) if biases else None)
+        return Affine(torch.cat(matrices, dim=0), torch.cat(biases) if biases else None)
 
-    parts: dict[str, Linear | None] = {}
+    parts: dict[str, Affine | None] = {}
     for fused, inside in (("fused", PARTS[:3]), ("pair", PARTS[1:3])):
         if fused in slots:
             weight, bias = linear(fused)
             for place, part in enumerate(inside):
                 take = partial(take_projection, place=place, count=len(inside), heads=heads, order=order)
-                parts[part] = Linear(take(weight), None if bias is None else take(bias))
+                parts[part] = Affine(take(weight), None if bias is None else take(bias))
     parts |= {part: linear(part) for part in PARTS if part in slots}
     key = parts["key"]
     if "value" not in parts and key is not None:
-        parts["value"] = Linear(torch.eye(*key.weight.shape, dtype=key.weight.dtype))
+        parts["value"] = Affine(torch.eye(*key.weight.shape, dtype=key.weight.dtype))
     return Projections(parts["query"], key, parts["value"], parts.get("output"))  # type: ignore[arg-type]
 
 
@@ -194,8 +194,8 @@ def additive_readings(shapes: _Shapes, vector: str, mapped: Mapping[str, str]) -
         orders = [[slots[part] for part in PARTS[:2]]]
 
     def read(weights: _Weights, both: list[Slot]) -> Projections:
-        query, key = (Linear(*(weights[name] for name in (*slot.weights, *slot.biases))) for slot in both)
-        return Projections(query, key, Linear(torch.eye(key.weight.shape[1], dtype=torch.float64)), None)
+        query, key = (Affine(*(weights[name] for name in (*slot.weights, *slot.biases))) for slot in both)
+        return Projections(query, key, Affine(torch.eye(key.weight.shape[1], dtype=torch.float64)), None)
 
     if len(shapes[orders[0][0].weights[0]].shape) != 2:
         return []

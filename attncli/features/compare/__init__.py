@@ -64,7 +64,7 @@ class Compare(Feature):
     file: options.File = None
     whole: options.Whole = False
     target: options.Target = None
-    layer: options.Layer = None
+    layer: options.LayerOption = None
     which: options.Which = None
     model: options.ModelName = "minilm"
     mask: options.MaskOption = None
@@ -79,9 +79,9 @@ class Compare(Feature):
             MODEL, "--weights", rare=True, metavar="NAME", help="pretrained, random, auto (its own if they are here)."
         ),
     ] = "auto"
-    engine: options.Engine = "auto"
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    engine: options.EngineOption = "auto"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)

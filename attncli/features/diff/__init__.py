@@ -76,7 +76,7 @@ class _Sides:
             "--measures",
             metavar="A,B",
             help="Compare two measures on the one text: weight,norm.",
-            complete=completion.several(choices.Measure),
+            complete=completion.several(choices.MeasureName),
             use="record",
         ),
     ] = None

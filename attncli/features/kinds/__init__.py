@@ -59,21 +59,21 @@ class Kinds(CorpusFeature):
     saved_as = "kinds of heads"
 
     files: Annotated[list[str] | None, argument("FILES", "Texts: files, folders, patterns, addresses.")] = None
-    field: corpora.Field = None
+    field: corpora.FieldOption = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
-    sample: corpora.Sample = None
+    sample: corpora.SampleOption = None
     model: options.ModelName = "minilm"
     treebank: Annotated[
         str | None, option(TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file.")
     ] = None
     top: Annotated[int, options.top("Name N heads of a kind.")] = 3
     state: corpora.State = None
-    workers: corpora.Workers = None
+    workers: corpora.WorkersOption = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if not self.files:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
     from attncli.models.head import OneHead
 
-WINDOWS: tuple[choices.Design, ...] = ("window", "causal-window")  # designs that are masks and need no projections
-SHARED: tuple[choices.Design, ...] = ("grouped", "multi-query")
+WINDOWS: tuple[choices.DesignName, ...] = ("window", "causal-window")  # designs that are masks and need no projections
+SHARED: tuple[choices.DesignName, ...] = ("grouped", "multi-query")
 COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at last scores overflow
 REACH = 2  # of a window, to each side
 
@@ -60,13 +60,13 @@ class Mechanisms(Feature):
     file: options.File = None
     whole: options.Whole = False
     layer: options.OneLayer = "-1"
-    head: options.OneHead = "0"
+    head: options.OneHeadOption = "0"
     model: options.ModelName = "minilm"
     temperature: Annotated[
         float, option(MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer.")
     ] = 1.0
     design: Annotated[
-        choices.Design | None, choice(MODEL, choices.Design, "--design", help="Only one design, with its map: ")
+        choices.DesignName | None, choice(MODEL, choices.DesignName, "--design", help="Only one design, with its map: ")
     ] = None
     mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
         False
@@ -85,7 +85,7 @@ class Mechanisms(Feature):
     target: options.Target = None
     mask: options.MaskOption = None
     pad_to: options.PadTo = None
-    device: options.Device = "auto"
+    device: options.DeviceOption = "auto"
 
     def report(self, progress: Progress = silent) -> Report:
         if self.mistakes:

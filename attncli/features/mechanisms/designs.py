@@ -158,7 +158,7 @@ class Design:
 def designs(
     head: HeadInLayer, reach: int = REACH, temperature: float = 1.0, seed: int = 0, only: str | None = None
 ) -> list[Design]:
-    """Return the head in every `choices.Design`, or in the one of this name.
+    """Return the head in every `choices.DesignName`, or in the one of this name.
 
     reach: of a window, to each side. Designs that this head can't have are left out: heads of one element can't be
     turned, and a layer of one head has none to share keys with. Without known projections there are only WINDOWS.
@@ -174,7 +174,7 @@ def designs(
         if sizes := group_sizes(head)[1:]:
             groups = {"grouped": sizes[0], "multi-query": sizes[-1]}
     found = []
-    for name in choices.names(choices.Design) if only is None else (only,):
+    for name in choices.names(choices.DesignName) if only is None else (only,):
         if name in positions:
             found.append(_design_of_positions(head, name, *positions[name], temperature, seed))
         elif name in groups:

@@ -16,13 +16,13 @@ from attncli.attention import RotaryScore, window_mask
 from attncli.attention.mistakes import (
     MISTAKES,
     RIGHT,
+    Affine,
     Formula,
+    FormulaResult,
     Inputs,
-    Linear,
-    Masks,
+    Masking,
     Mistake,
     Projections,
-    Result,
     with_mistakes,
 )
 from attncli.base.arrays import Floats, finite
@@ -125,7 +125,7 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
     with torch.inference_mode():
         right = formula(inputs)
 
-        def moved(made: Result) -> Moved:
+        def moved(made: FormulaResult) -> Moved:
             """Measure how far a result is from the right one."""
             maps, rights = (result.weights[0].float().cpu().numpy()[:, counted] for result in (made, right))
             own = total_variation(maps, rights).mean(axis=-1).tolist()
@@ -194,8 +194,8 @@ def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
         x,
         x,
         attention.heads,
-        Projections(*(Linear(part.weight, part.bias) for part in parts)),
-        Masks(
+        Projections(*(Affine(part.weight, part.bias) for part in parts)),
+        Masking(
             padding=inside.real[None] if hides and not bool(inside.real.all()) else None,
             causal=head.record.mask_name == "causal",
             pairs=None if reach is None else window_mask(reach, x.shape[1], device=x.device),

@@ -74,15 +74,15 @@ class Probe(CorpusFeature):
     limit: Annotated[
         int | None, option(TEXT, "--limit", metavar="N", min=1, help="Read the first N sentences of a treebank.")
     ] = None
-    sample: corpora.Sample = None
+    sample: corpora.SampleOption = None
     skip_bad: corpora.SkipBad = False
-    engine: options.Engine = "auto"
-    workers: corpora.Workers = None
+    engine: options.EngineOption = "auto"
+    workers: corpora.WorkersOption = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
     state: corpora.State = None
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         if STDIN in self.files and self.test == STDIN:

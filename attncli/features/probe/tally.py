@@ -15,16 +15,13 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
-from attncli.base.arrays import Bools, Floats
+from attncli.base.arrays import Bools, Floats, Ints
 from attncli.corpus.treebank import TreeSentence
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
-
-Ints = npt.NDArray[np.int64]
 
 DIRECTIONS = ("child->head", "head->child")  # the word that attends first
 ALL = "all"  # all relations together

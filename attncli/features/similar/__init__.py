@@ -43,7 +43,7 @@ SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
 
 @measure(options.ComputeOptions, saved_as="similarity")
 def similar(
-    model: options.Model = None,
+    model: options.ModelOption = None,
     first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None,
     second: Annotated[str | None, argument("B", "The other text.")] = None,
     *,

@@ -73,10 +73,10 @@ class Stats(CorpusFeature):
     paragraphs: Annotated[
         bool, of_files(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
     ] = False
-    field: corpora.Field = None
+    field: corpora.FieldOption = None
     skip_bad: corpora.SkipBad = False
     limit: corpora.Limit = None
-    sample: corpora.Sample = None
+    sample: corpora.SampleOption = None
     stride: Annotated[
         int | None,
         of_files(
@@ -90,7 +90,7 @@ class Stats(CorpusFeature):
     ] = None
     model: options.ModelName = "minilm"
     mask: options.MaskOption = None
-    measure: options.Measure = "weight"
+    measure: options.MeasureOption = "weight"
     words: options.Words = False
     by: Annotated[choices.Figure, choice(OUTPUT, choices.Figure, "--by", help="Colour heads by ")] = "entropy"
     state: corpora.State = None
@@ -98,14 +98,14 @@ class Stats(CorpusFeature):
         Path | None,
         option(TEXT, "--from", metavar="PATH", help="Saved statistics, or a saved record; no model is run."),
     ] = None
-    engine: options.Engine = "auto"
+    engine: options.EngineOption = "auto"
     without: options.Without = None
     which: options.OwnWhich = None
-    workers: corpora.Workers = None
+    workers: corpora.WorkersOption = None
     on: corpora.On = "here"
     worker_gpus: corpora.WorkerGpus = 0.0
-    device: options.Device = "auto"
-    dtype: options.Dtype = "float32"
+    device: options.DeviceOption = "auto"
+    dtype: options.DtypeOption = "float32"
 
     def report(self, progress: Progress = silent) -> Report:
         suffixes = {path.suffix.lower() for path in self.paths}
@@ -169,7 +169,7 @@ def _report(statistics: Statistics, by: choices.Figure, loaded: bool) -> Report:
     next = {"layer": strongest.layer, "head": strongest.head, **other}
     return Report(
         [model_name(statistics.model.full_name), *statistics.parts],
-        [Heads(statistics, by), _clearest_table(statistics), TextLine(LEGEND)],
+        [HeadsTable(statistics, by), _clearest_table(statistics), TextLine(LEGEND)],
         statistics.document,
         lambda _: statistics.rows(),
         partial=statistics.partial and not loaded,
@@ -211,7 +211,7 @@ def _clearest_table(statistics: Statistics) -> Table:
 
 
 @dataclass(frozen=True)
-class Heads(Part):
+class HeadsTable(Part):
     """All heads, coloured by one figure: a grid in the terminal, an atlas as a picture."""
 
     statistics: Statistics

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.patterns import BROAD, PATTERNS
-from attncli.features.stats import Heads
+from attncli.features.stats import HeadsTable
 from attncli.record.display import HEAD_COLOURS, dashes, head_colour
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, drawing
@@ -33,7 +33,7 @@ LETTERS = {
 }  # fmt: skip
 
 
-def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
+def draw_atlas(part: HeadsTable, title: Sequence[str], paper: Paper) -> Figure:
     """Draw the figure, with panels below each other where it is narrow.
 
     A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
@@ -58,7 +58,7 @@ def draw_atlas(part: Heads, title: Sequence[str], paper: Paper) -> Figure:
     return figure
 
 
-def _draw_entropy(axes: Axes, part: Heads, paper: Paper) -> None:
+def _draw_entropy(axes: Axes, part: HeadsTable, paper: Paper) -> None:
     """Draw each head's entropy above its layer, as in Clark et al. 2019, figure 4; the line is their mean."""
     statistics = part.statistics
     values = statistics.figure("entropy")
@@ -79,7 +79,7 @@ def _draw_entropy(axes: Axes, part: Heads, paper: Paper) -> None:
     _draw_legend(axes, paper, 1)
 
 
-def _draw_shares(axes: Axes, part: Heads, paper: Paper) -> None:
+def _draw_shares(axes: Axes, part: HeadsTable, paper: Paper) -> None:
     """Draw the mean share of a layer's weight on each pattern, as in Clark et al. 2019, figure 2."""
     statistics = part.statistics
     layers = np.arange(statistics.model.layers)
@@ -93,7 +93,7 @@ def _draw_shares(axes: Axes, part: Heads, paper: Paper) -> None:
     _draw_legend(axes, paper, 3)
 
 
-def _draw_heads(axes: Axes, part: Heads, paper: Paper) -> None:
+def _draw_heads(axes: Axes, part: HeadsTable, paper: Paper) -> None:
     """Draw all heads, coloured by one figure, with the letter of their pattern."""
     statistics, by, top = part.statistics, part.by, part.top
     values = statistics.figure(by)

@@ -44,7 +44,7 @@ LEAST_TOKENS = 2  # that have an order
 
 @measure(options.OwnAskedOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="a measurement")
 def trust(
-    model: options.Model = None,
+    model: options.ModelOption = None,
     text: options.Text = None,
     *,
     file: options.File = None,

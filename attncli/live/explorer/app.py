@@ -758,7 +758,7 @@ class Explorer(App[None]):
         self.change(replace(self.look, mask=step_through(choices.names(choices.MaskName), used, 1)))
 
     def action_measure(self) -> None:
-        self.change(replace(self.look, measure=step_through(choices.names(choices.Measure), self.look.measure, 1)))
+        self.change(replace(self.look, measure=step_through(choices.names(choices.MeasureName), self.look.measure, 1)))
 
     def action_words(self) -> None:
         self.change(replace(self.look, words=not self.look.words, query=None, key=None))

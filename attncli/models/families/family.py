@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from attncli.base.choices import Output
+from attncli.base.choices import OutputName
 from attncli.base.errors import RequestError
 from attncli.models.own_code import needs_its_code, own_code
 
@@ -355,7 +355,7 @@ class TaskHead:
     task's own, if any.
     """
 
-    kind: Output
+    kind: OutputName
     reads: str
     parts: tuple[Dense | Norm, ...]
     scores: Scores

@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attncli.attention import MultiHeadAttention, attend, causal_mask, combine_masks, padding_mask
-from attncli.attention.mistakes import RIGHT, Inputs, Linear, Masks, Projections
+from attncli.attention.mistakes import RIGHT, Affine, Inputs, Masking, Projections
 
 F64 = torch.float64
 SIZES = st.integers(1, 5)
 
 
 @st.composite
-def seen(draw, batch: int, heads: int, queries: int, keys: int) -> Masks:
+def seen(draw, batch: int, heads: int, queries: int, keys: int) -> Masking:
     """Masks of all kinds, also such that leave a query nothing."""
     random = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
     padding = torch.rand(batch, keys, generator=random) < 0.7 if draw(st.booleans()) else None
     shape = draw(st.sampled_from([(queries, keys), (batch, 1, queries, keys), (batch, heads, queries, keys)]))
     pairs = torch.rand(shape, generator=random) < 0.6 if draw(st.booleans()) else None
-    return Masks(padding, draw(st.booleans()), pairs)
+    return Masking(padding, draw(st.booleans()), pairs)
 
 
-def mask_of(seen: Masks, queries: int, keys: int) -> Tensor | None:
+def mask_of(seen: Masking, queries: int, keys: int) -> Tensor | None:
     return combine_masks(
         causal_mask(queries, keys) if seen.causal else None,
         None if seen.padding is None else padding_mask(seen.padding),
@@ -38,7 +38,7 @@ def numbers(*shape: int, seed: int) -> Tensor:
 
 def projections_of(mha: MultiHeadAttention) -> Projections:
     parts = (mha.query, mha.key, mha.value, mha.output)
-    return Projections(*(Linear(part.weight, part.bias) for part in parts))
+    return Projections(*(Affine(part.weight, part.bias) for part in parts))
 
 
 @given(st.data())

@@ -8,7 +8,16 @@ from itertools import combinations
 import pytest
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Formula, Inputs, Linear, Masks, Projections, change_steps
+from attncli.attention.mistakes import (
+    MISTAKES,
+    RIGHT,
+    Affine,
+    Formula,
+    Inputs,
+    Masking,
+    Projections,
+    change_steps,
+)
 
 HALF, UNIFORM, DROPOUT = "-1e9 in half precision", "fully masked rows uniform", "dropout left on"
 HEADS, D = 6, 7  # of which no root is one of the temperatures
@@ -25,17 +34,17 @@ def inputs() -> dict[str, Inputs]:
     def numbers(*shape: int) -> torch.Tensor:
         return torch.randn(shape, dtype=torch.float64, generator=random)
 
-    by = Projections(*(Linear(numbers(HEADS * D, HEADS * D) / 3, numbers(HEADS * D)) for _ in range(4)))
+    by = Projections(*(Affine(numbers(HEADS * D, HEADS * D) / 3, numbers(HEADS * D)) for _ in range(4)))
     x, memory = numbers(3, 5, HEADS * D), numbers(3, 7, HEADS * D)
     self_attention = Inputs(x, x, x, HEADS, by)
     grouped = Inputs(numbers(3, HEADS, 5, D), numbers(3, 2, 5, D), numbers(3, 2, 5, D), HEADS)
     return {
         "self-attention": self_attention,
         "cross-attention": self_attention._replace(key=memory, value=memory),
-        "causal": self_attention._replace(seen=Masks(causal=True)),
-        "padding": self_attention._replace(seen=Masks(padding=PADDING)),
-        "pairs": self_attention._replace(seen=Masks(pairs=PAIRS)),
-        "both": self_attention._replace(seen=Masks(padding=PADDING, pairs=PAIRS[:, :5])),
+        "causal": self_attention._replace(seen=Masking(causal=True)),
+        "padding": self_attention._replace(seen=Masking(padding=PADDING)),
+        "pairs": self_attention._replace(seen=Masking(pairs=PAIRS)),
+        "both": self_attention._replace(seen=Masking(padding=PADDING, pairs=PAIRS[:, :5])),
         "large": self_attention._replace(query=1000 * x, key=1000 * x),
         "grouped": grouped,
     }

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncli.attention.mistakes import MISTAKES, RIGHT, Inputs, Linear, Projections, change_steps, with_mistakes
+from attncli.attention.mistakes import MISTAKES, RIGHT, Affine, Inputs, Projections, change_steps, with_mistakes
 from attncli.attention.mistakes.steps import keep_scores, softmax_over, swapped, without_biases
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
@@ -15,7 +15,7 @@ def named(*names: str):
 
 def inputs() -> Inputs:
     random = torch.Generator().manual_seed(0)
-    by = [Linear(torch.randn(6, 6, generator=random), torch.randn(6, generator=random)) for _ in range(4)]
+    by = [Affine(torch.randn(6, 6, generator=random), torch.randn(6, generator=random)) for _ in range(4)]
     x = torch.randn(2, 3, 6, generator=random)
     return Inputs(x, x, x, 2, Projections(*by))
 

@@ -21,7 +21,7 @@ from attncli.attention import (
     causal_mask,
     window_mask,
 )
-from attncli.base.choices import Design, names
+from attncli.base.choices import DesignName, names
 from attncli.features.mechanisms.designs import (
     DRAWS,
     POSITIONS,
@@ -48,8 +48,8 @@ def test_every_design_is_attention(seed, real, padding, causal, head_dim, reach)
     mask = causal_mask(tokens) if causal else None
     head = in_layer(seed, 4, tokens, padding, head_dim, mask)
     found = designs(head, reach, seed=seed)
-    turned = {name for name in names(Design) if name.startswith("rotary")}
-    assert [one.name for one in found] == [name for name in names(Design) if head_dim > 1 or name not in turned]
+    turned = {name for name in names(DesignName) if name.startswith("rotary")}
+    assert [one.name for one in found] == [name for name in names(DesignName) if head_dim > 1 or name not in turned]
     for one in found:
         assert len(one.controls) == (3 if one.name in ("grouped", "multi-query") else DRAWS)
         assert one.trained == (one.name not in ("relative", "disentangled"))
