@@ -124,6 +124,7 @@ def test_a_held_token_is_brought_into_sight(opened, random_maps):
     page = opened(record_of(random_maps(1, 1, 120)))
     for view, at in (("1", "heads"), ("3", "matrix")):
         page.press(view, "Escape", *("+" * 6 if at == "matrix" else ""), "k")
+        page.tab.wait_for_function("document.querySelector('#chart').scrollTop > 0")
         top, high = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.clientHeight]")
         labels = [place for text, _, place in page.labels() if text == "[SEP]"]
         assert top > 0 and any(top < place < top + high for place in labels), at
