@@ -9,7 +9,6 @@ The mistakes are in mistakes.txt.
 """
 
 import argparse
-import gc
 import io
 import json
 import os
@@ -39,6 +38,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "turns values": {"rotary_value": True},
     "is as wide as published": {"local_attention": 128, "max_position_embeddings": 300},
 }
+MAKE = """
+import json, sys
+from pathlib import Path
+from checkpoints import FAMILIES, make_checkpoint
+from foreign_checkpoints import make_foreign
+folder, name, settings = Path(sys.argv[1]), *sys.argv[2:]
+if name in FAMILIES:
+    make_checkpoint(folder, name, **json.loads(settings))
+else:
+    folder.mkdir()
+    make_foreign(folder, name)
+"""
 KEPT: list[tempfile.TemporaryDirectory[str]] = []  # checkpoints, until the program ends
 
 
@@ -102,18 +113,14 @@ def checkpoint(family: str) -> str:
     """Return the model for `compare`: minilm or smollm2, or a small random checkpoint of this family."""
     if family in ("minilm", "smollm2"):
         return family
-    from checkpoints import FAMILIES, make_checkpoint
-    from foreign_checkpoints import make_foreign
-
     name, _, kind = family.partition(" that ")
     held = tempfile.TemporaryDirectory(prefix="attncli-mistake-", ignore_cleanup_errors=True)
     KEPT.append(held)
-    if name not in FAMILIES:
-        (Path(held.name) / name).mkdir()
-        return str(make_foreign(Path(held.name) / name, name))
-    made = make_checkpoint(Path(held.name) / name, name, **{"max_position_embeddings": 90, **KINDS[kind]})
-    gc.collect()  # its random network, of up to 100 MB
-    return str(made)
+    folder = Path(held.name) / name
+    settings = json.dumps({"max_position_embeddings": 90, **KINDS[kind]})
+    # In a process of its own, since a hundred networks of transformers would fill the memory of this one.
+    subprocess.run([sys.executable, "-c", MAKE, folder, name, settings], cwd=CHECKOUT / "tests", check=True)
+    return str(folder)
 
 
 def differing(folder: Path, options: dict[str, str]) -> str | None:
