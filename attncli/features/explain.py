@@ -27,7 +27,15 @@ from attncli.base.printable import visible
 from attncli.base.progress import Progress, silent
 from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.inputs import SavedRecords, notify, open_tappable, read_input, record_source
+from attncli.features.inputs import (
+    SavedRecords,
+    layers_or,
+    notify,
+    open_tappable,
+    opening_of,
+    read_input,
+    record_source,
+)
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.record import AttentionRecord, Request
@@ -108,8 +116,9 @@ def explain(
     one_text = read_input(
         text, given.get("pair"), given.get("file"), given.get("whole", False), "give the one to explain as TEXT"
     )
-    engine = open_tappable(model, which, given.get("device"), given.get("dtype"))
-    layers = layer if layer is not None else "all" if name_layers(number) else "-1"
+    opening = opening_of(model, device=given.get("device"), dtype=given.get("dtype"))
+    engine = open_tappable(opening, which, answers=True)
+    layers = layers_or("-1", layer, number)
     mask, pad_to = given.get("mask"), given.get("pad_to")
     request = Request(layers, number or "0", mask, pad_to=pad_to, which=which, target=target)
     taken = head_of_text(engine, one_text, request)
@@ -126,9 +135,7 @@ def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: s
     Raises RequestError where the record has no q and k of the head.
     """
     model = record.model
-    chosen = choose_head(
-        layer if layer is not None else "all" if name_layers(head) else "-1", head or "0", model.layers, model.heads
-    )
+    chosen = choose_head(layers_or("-1", layer, head), head or "0", model.layers, model.heads)
     one = chosen[0] if layer is not None or name_layers(head) else None
     other = None if head is None else chosen[1]
     known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)

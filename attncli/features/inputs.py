@@ -203,32 +203,45 @@ def default_model() -> str:
     return os.environ.get("ATTNCLI_MODEL") or "minilm"
 
 
-def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":
-    """Return the model, opened if it is not open yet.
+def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engine":
+    """Return how a model is opened by its name, or the model that is open. how: of `Opening`; None is not given.
 
-    Raises RequestError as `Opening.open` does and for how to open an open model, TypeError for what is no model.
+    Raises RequestError for how to open an open model, TypeError for what is no model.
     """
+    given = {name: value for name, value in how.items() if value is not None}
     if model is None or isinstance(model, str):
-        return Opening(model or default_model(), engine=engine, **how).open()
+        return Opening(model or default_model(), **given)
     from attncli.models.engine import check_model
 
     check_model(model)
-    no_effect("on an open model", engine=None if engine == "auto" else engine, **how)
+    no_effect("on an open model", **given)
     return model
 
 
-def open_tappable(model: ModelOrName | None, which: str | None, device: str | None, dtype: str | None) -> "Engine":
-    """Return the model as the part that --which names, for records and for taps that look into it.
+def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":
+    """Return the model, opened if it is not open yet. Raises as `opening_of` and `Opening.open` do."""
+    opening = opening_of(model, engine=None if engine == "auto" else engine, **how)
+    return opening.open() if isinstance(opening, Opening) else opening
 
-    Raises RequestError as `open_tapped` and `open_model` do.
-    """
-    if model is None or isinstance(model, str):
-        opening = Opening(model or default_model(), device or "auto", dtype or "float32")
-        return open_tapped(opening, which, answers=True)
+
+def open_tappable(opening: "Opening | Engine", which: str | None, answers: bool = False) -> "Engine":
+    """Return the model as the part that --which names, for taps that look into it. Raises as `open_tapped` does."""
+    if isinstance(opening, Opening):
+        return open_tapped(opening, which, answers)
     from attncli.models.engine import require_tapped
 
-    no_effect("on an open model", device=device, dtype=dtype)
-    return require_tapped(model, which)
+    return require_tapped(opening, which)
+
+
+def layers_or(default: str, layer: "Selection | None", head: "Heads | None") -> "Selection":
+    """Return the layers, or the default; "all" if none is given and every head names its layer."""
+    return layer if layer is not None else "all" if name_layers(head) else default
+
+
+def check_options(given: Mapping[str, Any], known: type) -> None:
+    """Raises TypeError for what is no option of a TypedDict."""
+    for name in given.keys() - known.__annotations__.keys():
+        raise TypeError(f"no option {name!r}: there are {', '.join(known.__annotations__)}")
 
 
 def check_part(engine: "Engine", which: str | None) -> "Engine":
@@ -351,8 +364,7 @@ def record_source(
     from attncli.record import AttentionRecord
 
     named: dict[str, Any] = {**given}
-    for name in named.keys() - options.RecordOptions.__annotations__.keys():
-        raise TypeError(f"no option {name!r}: there are {', '.join(options.RecordOptions.__annotations__)}")
+    check_options(named, options.RecordOptions)
     layer, head, saved = (named.pop(name, None) for name in ("layer", "head", "saved"))
     last = layers == "-1"
     if isinstance(model, AttentionRecord):
@@ -362,19 +374,10 @@ def record_source(
         no_effect(SAVED, model=model, text=text, mask=mask, **named)
         return SavedRecords(Path(saved), layer, head, grouping, last)
     pair, file, whole = (named.pop(name, None) for name in ("pair", "file", "whole"))
-    how = {name: named.pop(name) for name in ("device", "dtype", "engine", "without") if name in named}
-    opening: Opening | Engine
-    if model is None or isinstance(model, str):
-        opening = Opening(model or default_model(), **how)
-    else:
-        from attncli.models.engine import check_model
-
-        check_model(model)
-        no_effect("on an open model", **how)
-        opening = model
-    if layer is None:
-        layer = "all" if name_layers(head) else layers
-    request = Request(layer, "all" if head is None else head, mask, grouping=grouping, **named, **(more or {}))
+    how = {name: named.pop(name, None) for name in ("device", "dtype", "engine", "without")}
+    opening = opening_of(model, **how)
+    chosen, heads = layers_or(layers, layer, head), "all" if head is None else head
+    request = Request(chosen, heads, mask, grouping=grouping, **named, **(more or {}))
     return Texts(read_inputs(text, pair, file, stdin, whole=bool(whole)), opening, request)
 
 
@@ -454,11 +457,9 @@ class RecordFeature(ModelFeature, _TextOptions):
 class AskedRun:
     """A model, texts whose attention is changed, and the output to measure."""
 
-    model: ModelOrName
+    opening: "Opening | Engine"
     texts: Sequence[str]
     asking: "Asking"
-    device: str = "auto"
-    dtype: str = "float32"
 
     @classmethod
     def of(
@@ -477,11 +478,8 @@ class AskedRun:
         from attncli.effects.asking import Asking
 
         named: dict[str, Any] = {**asked}
-        for name in named.keys() - options.AskedOptions.__annotations__.keys():
-            raise TypeError(f"no option {name!r}: there are {', '.join(options.AskedOptions.__annotations__)}")
-        device, dtype = named.pop("device", None), named.pop("dtype", None)
-        if not (model is None or isinstance(model, str)):
-            no_effect("on an open model", device=device, dtype=dtype)
+        check_options(named, options.AskedOptions)
+        opening = opening_of(model, device=named.pop("device", None), dtype=named.pop("dtype", None))
         asking = Asking(**named)
         if text is None or isinstance(text, str):
             texts: Sequence[str] = [one.text for one in read_inputs(text, asking.pair, file, whole=whole)]
@@ -490,7 +488,7 @@ class AskedRun:
                 raise TypeError(f"text is {describe(text)}: give a str, or a list of them")
             no_effect("with texts in a list", file=file, whole=whole)
             texts = list(each_text(text))
-        return cls(default_model() if model is None else model, texts, asking, device or "auto", dtype or "float32")
+        return cls(opening, texts, asking)
 
     def one_text(self, which: str) -> str:
         """Return the text. Raises RequestError for several: `which` says which one is needed."""
@@ -499,12 +497,5 @@ class AskedRun:
 
     @cached_property
     def engine(self) -> "Engine":
-        """The open model, as the part whose attention is changed.
-
-        Raises RequestError as `open_tapped` does, and TypeError for what is no model.
-        """
-        if isinstance(self.model, str):
-            return open_tapped(Opening(self.model, self.device, self.dtype), self.asking.which)
-        from attncli.models.engine import require_tapped
-
-        return require_tapped(self.model, self.asking.which)
+        """The open model, as the part whose attention is changed. Raises RequestError as `open_tapped` does."""
+        return open_tappable(self.opening, self.asking.which)

@@ -29,13 +29,12 @@ from attncli.base.progress import Progress, silent
 from attncli.base.typed import NotRequired
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
-from attncli.features.inputs import check_one, check_part, open_model, read_inputs
+from attncli.features.inputs import check_one, check_part, layers_or, open_model, read_inputs
 from attncli.features.measure import measure
 from attncli.models.block import Block, Tap
 from attncli.record import AttentionRecord, Input, ModelInfo, Request
 from attncli.record.display import drawn_map, model_name, record_size
 from attncli.record.parts import ModelDocument
-from attncli.record.selection import name_layers
 from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.text.tokens import Tokens
 
@@ -85,8 +84,9 @@ def mask(
     inputs = read_inputs(text, pair, file, whole=whole)
     if target is not None:
         check_one(len(inputs), "--target needs one text")
-    layers = layer if layer is not None else "all" if name_layers(head) else "-1"
-    request = Request(layers, "all" if head is None else head, pad_to=pad_to, which=which, target=target)
+    request = Request(
+        layers_or("-1", layer, head), "all" if head is None else head, pad_to=pad_to, which=which, target=target
+    )
     opened = check_part(open_model(model, engine, **how), which)
     found = []
     with progress(len(inputs), "texts") as advance:

@@ -388,6 +388,6 @@ class AskedOptions(_AskedOptions, total=False):
 
 
 class OwnAskedOptions(_AskedOptions, total=False):
-    """The same, for self-attention alone."""
+    """The options of `AskedOptions`, for a measure of self-attention alone."""
 
     which: OwnWhich
