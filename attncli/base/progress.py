@@ -1,8 +1,13 @@
-"""Progress: the worker knows how many steps there are, and the display decides how to show them."""
+"""Progress: the worker knows how many steps there are, and the display decides how to show them.
+
+with progress(len(edges), "edges") as advance: ...     in what takes long
+with showing(bar): ...                                 around it, in what has a terminal
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -24,7 +29,25 @@ def silent(total: int | None, what: str) -> Iterator[Advance]:
     yield lambda steps=1, of=None, text=None: None
 
 
-def counted(things: Iterable[T], total: int, name: str, progress: Progress) -> Iterator[T]:
+_DISPLAY: ContextVar[Progress] = ContextVar("display", default=silent)
+
+
+@contextmanager
+def showing(display: Progress) -> Iterator[None]:
+    """Show the progress of everything in the block on this display."""
+    before = _DISPLAY.set(display)
+    try:
+        yield
+    finally:
+        _DISPLAY.reset(before)
+
+
+def progress(total: int | None, what: str) -> AbstractContextManager[Advance]:
+    """Show so many steps (None if unknown) of this name, on the display if there is one."""
+    return _DISPLAY.get()(total, what)
+
+
+def counted(things: Iterable[T], total: int, name: str) -> Iterator[T]:
     """Yield the things, and advance a progress of so many steps after each."""
     with progress(total, name) as advance:
         for thing in things:

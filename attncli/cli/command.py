@@ -15,6 +15,7 @@ from typer import Context
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
+from attncli.base.progress import showing
 from attncli.cli import output
 from attncli.features.feature import Feature, default_of, option_name, options_of
 from attncli.features.measure import Measure, NoEffectError, Parameter
@@ -82,18 +83,19 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
     for name in () if json else given:
         if paths and all(path.suffix.lower() in options[name].option.not_saved for path in paths):
             refuse_option(options[name].option, f"on {paths[0].suffix}, which does not show it")
-    if isinstance(feature, Measure):
-        try:
-            result = feature.function(**given, progress=output.progress())
-        except NoEffectError as error:
-            refuse_option(options[error.name].option, error.why)
-        deliver(result.report(), feature, paths, printed, json, context)
-        return
-    request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
-    request.set_fields = frozenset(given)
-    request.paths, request.for_person, request.for_program = paths, for_person, json
-    for report in request.reports(output.progress()):
-        deliver(report, feature, paths, printed, json, context)
+    with showing(output.display()):
+        if isinstance(feature, Measure):
+            try:
+                result = feature.function(**given)
+            except NoEffectError as error:
+                refuse_option(options[error.name].option, error.why)
+            deliver(result.report(), feature, paths, printed, json, context)
+            return
+        request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
+        request.set_fields = frozenset(given)
+        request.paths, request.for_person, request.for_program = paths, for_person, json
+        for report in request.reports():
+            deliver(report, feature, paths, printed, json, context)
 
 
 def refuse_option(one: Option, why: str) -> NoReturn:

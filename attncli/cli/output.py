@@ -73,7 +73,7 @@ def fold_line(line: str, columns: int) -> str:
 PATIENCE = 2.0  # seconds until the user sees a bar
 
 
-def progress() -> Progress:
+def display() -> Progress:
     """Return what shows the progress of a command on stderr: a bar on a terminal, elsewhere lines."""
     if QUIET:
         return silent

@@ -25,7 +25,7 @@ from attncli.base import choices
 from attncli.base.arrays import Brief, Doubles, largest_first, titled
 from attncli.base.choices import check_texts
 from attncli.base.errors import RequestError
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import (
     FROM_NOTHING,
@@ -83,7 +83,6 @@ def ablate(
     layer: options.Layers = None,
     head: options.HeadsOption = None,
     top: Annotated[int, options.top("List N heads.")] = LISTED,
-    progress: Progress = silent,
     **asked: "Unpack[options.AskedOptions]",
 ) -> "Ablation":
     """Measure how an output changes without a head.
@@ -124,7 +123,6 @@ def ablate(
         "all" if layer is None else layer,
         "all" if head is None else head,
         run.asking.mask,
-        progress,
     )
     return replace(found, listed=top)
 
@@ -408,7 +406,6 @@ def ablation(
     layers: Selection = "all",
     heads: Heads = "all",
     mask: str | None = None,
-    progress: Progress = silent,
 ) -> Ablation:
     """Measure the effects on `count` questions of one kind, asked under this mask. The rest is as for `ablate`.
 

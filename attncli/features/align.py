@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.base import choices
 from attncli.base.files import PAGE, PICTURES
 from attncli.base.printable import visible
-from attncli.base.progress import Progress, counted, silent
+from attncli.base.progress import counted
 from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
@@ -66,7 +66,7 @@ class Align(Feature):
         ),
     ] = "additive"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
         if self.suffix in PICTURES:
             check_one(len(texts), "give the one to draw as TEXT", lines=False)
@@ -75,7 +75,7 @@ class Align(Feature):
         from attncli.page import page, save_page
 
         checkpoint = load(self.attention)
-        alignments = list(counted(translate(checkpoint.network, texts), len(texts), "texts", progress))
+        alignments = list(counted(translate(checkpoint.network, texts), len(texts), "texts"))
         for one in alignments:
             if one.doubt is not None:
                 notify(f'"{one.text}": {one.doubt}')

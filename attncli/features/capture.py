@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
-from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import Feature
 from attncli.features.options import OUTPUT, SELECTION, TEXT, argument, choice, option
@@ -71,11 +70,11 @@ class Capture(Feature):
         int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
     ] = 3
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         [report] = self._reports()
         return report
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Yield the report. Raises SystemExit with the program's exit code afterwards, if that is not 0."""
         return self._reports()
 

@@ -17,7 +17,7 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import chosen_layers, notify, read_inputs
@@ -88,12 +88,12 @@ class Check(Feature):
         float, option(MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's.")
     ] = 4.0
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if self.what is None or _names_model(self.what):
-            return _laws_report(self._check_model(progress))
-        return _code_report(self._check_code(self.what, progress))
+            return _laws_report(self._check_model())
+        return _code_report(self._check_code(self.what))
 
-    def _check_code(self, what: str, progress: Progress) -> dict[str, Any]:
+    def _check_code(self, what: str) -> dict[str, Any]:
         """Check code in a process of its own. Raises RequestError if nothing of it can be checked."""
         if self.model is None:
             self.refuse("without -m", "text", "layer", "head")
@@ -132,7 +132,7 @@ class Check(Feature):
         files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
         return {"place": files, **one._asdict(), "layer": chosen_layers(self, "-1"), "head": self.head}
 
-    def _check_model(self, progress: Progress) -> dict[str, Any]:
+    def _check_model(self) -> dict[str, Any]:
         """Check the laws of the model that WHAT or -m names. Raises RequestError if none can be checked."""
         if self.what is None and self.model is None:
             raise RequestError("say what to check: FILE.py:NAME, transformers:llama, or -m DIR")

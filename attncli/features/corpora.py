@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from attncli.base.progress import Progress
+from attncli.base.progress import progress
 from attncli.features.feature import Feature
 from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
 
@@ -69,9 +69,7 @@ class CorpusFeature(Feature):
 
 
 @contextmanager
-def show_counts(
-    progress: Progress, texts: str = "texts", tokens: str = "tokens"
-) -> "Iterator[Callable[[HowFar], None]]":
+def show_counts(texts: str = "texts", tokens: str = "tokens") -> "Iterator[Callable[[HowFar], None]]":
     """Show shards, texts, tokens, and tokens per second of all workers together, in these words."""
     begun = time.monotonic()
     shards = 0

@@ -23,7 +23,7 @@ from attncli.base.arrays import Bools, Doubles, titled
 from attncli.base.choices import describe
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import (
     FROM_NOTHING,
@@ -82,7 +82,6 @@ def cut(
     top: Annotated[
         int | None, options.top("List the N edges with the largest effects.", rare=True, show_default="10")
     ] = None,
-    progress: Progress = silent,
     **asked: "Unpack[options.AskedOptions]",
 ) -> "JointCut | EdgeEffects":
     """Cut edges of attention, and measure how an output changes.

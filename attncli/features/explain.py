@@ -24,7 +24,6 @@ from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
-from attncli.base.progress import Progress, silent
 from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import (
@@ -78,7 +77,6 @@ def explain(
         bool,
         option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.", not_saved=PICTURES),
     ] = False,
-    progress: Progress = silent,
     **given: "Unpack[options.RowOptions]",
 ) -> "ExplainedRow":
     """Explain one row of a map: every number in it.

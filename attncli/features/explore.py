@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.base.errors import RequestError, install_hint
-from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import SAMPLE, names_of
@@ -57,7 +56,7 @@ class Explore(Feature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Fill the screen until the user leaves. There is nothing to report."""
         _check_terminal()
         try:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, ParamSpec, get_args, get_origin, ge
 from attncli.base.choices import check_optional_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PAGE, PICTURES
-from attncli.base.progress import Progress, silent
 from attncli.features.options import Option, Use
 from attncli.report import Report
 
@@ -49,13 +48,13 @@ class Feature:
         """The suffix of that file, in small letters; "" without one."""
         return self.path.suffix.lower() if self.path else ""
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         """Compute the answer. Raises RequestError for what can't be met."""
         raise NotImplementedError
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Compute the answers one by one, for a feature with a report per text. Raises as `report` does."""
-        yield self.report(progress)
+        yield self.report()
 
     def is_set(self, name: str) -> bool:
         """Return whether a field was set."""

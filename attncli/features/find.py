@@ -16,7 +16,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, counted, silent
+from attncli.base.progress import counted
 from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import SavedRecords, notify_about, notify_sinks, record_source
@@ -55,7 +55,6 @@ def find(
     ] = "weight",
     top: Annotated[int, options.top("List the first N heads.")] = LISTED,
     mask: options.MaskOption = None,
-    progress: Progress = silent,
     **given: "Unpack[options.RecordOptions]",
 ) -> "FoundHeads":
     """Find the heads that look from one token to another.
@@ -78,7 +77,7 @@ def find(
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
     source = record_source(model, text, mask, **given)
     if by not in FIGURES:
-        records = counted(map(notify_about, source.records()), len(source), "texts", progress)
+        records = counted(map(notify_about, source.records()), len(source), "texts")
         document = find_edges(records, source.usual, query or ANY, key or ANY, by == "content")
         return FoundHeads(document, text, top)
     if isinstance(source, SavedRecords):

@@ -23,7 +23,7 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.files import PICTURES
 from attncli.base.printable import printable, visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.features import options
 from attncli.features.feature import as_function
 from attncli.features.inputs import RecordFeature, SavedRecords, Texts, read_inputs
@@ -75,7 +75,7 @@ class Flow(RecordFeature):
     words: options.Words = False
     mask: options.MaskOption = None
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         methods = choices.several("method", self.method, choices.Method)
         if self.suffix in RECORDS and not self.for_program:
             self.refuse("on a saved record, which has every row", "query")

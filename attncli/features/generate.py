@@ -32,7 +32,6 @@ from attncli.base.arrays import Array, as_floats, as_numpy
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
 from attncli.base.printable import printable, shorten, visible
-from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature, as_function
 from attncli.features.inputs import SAMPLE, open_tapped, read_input
@@ -108,17 +107,17 @@ class Generate(Feature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         *pieces, last = self._reports()
         title, _, written = "".join(piece.verbatim or "" for piece in pieces).partition("\n")
         return replace(last, title=[title], parts=[*map(TextLine, filter(None, written.split("\n"))), *last.parts])
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
         if self.for_person:
             yield from self._reports()
         else:
-            yield self.report(progress)
+            yield self.report()
 
     def _reports(self) -> Iterator[Report]:
         from attncli.models.chat import chat_prompt

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from attncli.base import choices
 from attncli.base.files import PICTURES
-from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.inputs import RecordFeature, notify, notify_about
 from attncli.features.options import OUTPUT, SELECTION, choice, option
@@ -82,7 +81,7 @@ class Heatmap(RecordFeature):
         str, option(OUTPUT, "--cmap", rare=True, metavar="NAME", help="A colour map of matplotlib, or violets.")
     ] = WEIGHTS_NAME
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         from attncli.record.display import with_terms
         from attncli.report.figure.record import Appearance, What, left_out
 

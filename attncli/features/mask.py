@@ -25,7 +25,7 @@ from attncli.analysis.patterns import counted_queries, total_variation
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features import options
@@ -65,7 +65,6 @@ def mask(
     engine: options.EngineOption = "auto",
     which: options.OwnWhich = None,
     target: options.Target = None,
-    progress: Progress = silent,
     **how: "Unpack[options.ComputeOptions]",
 ) -> "MaskedTexts":
     """Show what masks do to the maps of a text, and check their laws.

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attncli.base.errors import RequestError
-from attncli.base.progress import Progress, silent
 from attncli.features import completion
 from attncli.features.feature import Feature
 from attncli.features.options import argument
@@ -44,7 +43,7 @@ class Models(Feature):
         argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model),
     ] = None
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if self.action is None:
             return _list_report()
         if self.name is None:

@@ -26,7 +26,7 @@ from attncli.base.choices import check_text
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.effects.asking import MeasuredOutput, OutputDocument
 from attncli.features import options
 from attncli.features.inputs import AskedRun
@@ -70,7 +70,6 @@ def patch(
     top: Annotated[
         int | None, options.top("List the N patches with the largest shares.", rare=True, show_default=str(LISTED))
     ] = None,
-    progress: Progress = silent,
     **asked: "Unpack[options.AskedOptions]",
 ) -> "PatchResult":
     """Patch outputs of heads on text B into the run of text A.

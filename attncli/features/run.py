@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
-from attncli.base.progress import Progress, counted, silent
+from attncli.base.progress import counted
 from attncli.features import options
 from attncli.features.feature import options_of
 from attncli.features.inputs import RecordFeature, RecordSource, notify, notify_about
@@ -67,16 +67,16 @@ class Run(RecordFeature):
         int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
     ] = 3
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         """Report one text. Raises RequestError for several: `reports` yields a report for each."""
-        [report] = self._reports(progress, one=True)
+        [report] = self._reports(one=True)
         return report
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Yield a report per text; with --json or -o one of all texts."""
-        return self._reports(progress, one=False)
+        return self._reports(one=False)
 
-    def _reports(self, progress: Progress, one: bool) -> Iterator[Report]:
+    def _reports(self, one: bool) -> Iterator[Report]:
         self._check()
         overview = self.layer is None and self.head is None and self.for_person
         grouping = Grouping(self.tokens, self.words, stretches=self.for_person and not self.terms)
@@ -99,7 +99,7 @@ class Run(RecordFeature):
             records = map(with_terms, records)
         usual = cache(lambda: source.usual(self.words))
         if self.path is not None or not self.for_person:
-            yield self._records_report(source, records, usual, progress)
+            yield self._records_report(source, records, usual)
             return
         for record in records:
             if self.terms:
@@ -117,7 +117,6 @@ class Run(RecordFeature):
         source: RecordSource,
         records: Iterable[AttentionRecord],
         usual: "Callable[[], Usual | None]",
-        progress: Progress,
     ) -> "RecordReport":
         """Report all records, for a document or a file.
 
@@ -133,7 +132,7 @@ class Run(RecordFeature):
             records = _with_findings(records, usual, findings)
         next = None
         if self.path is not None:
-            records = list(counted(records, len(source), "texts", progress))
+            records = list(counted(records, len(source), "texts"))
             if self.suffix in LOADED and not any(map(in_stretches, records)):
                 records = [with_usual(record, usual()) for record in records]
             if self.suffix in READ:

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from attncli.base.progress import Progress, silent
 from attncli.features import completion
 from attncli.features.feature import Feature
 from attncli.features.options import OUTPUT, argument, option
@@ -39,7 +38,7 @@ class Samples(Feature):
         option(OUTPUT, "--copy", metavar="DIR", help="Copy into this folder; other files are never overwritten."),
     ] = None
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         chosen = samples() if self.sample is None else [find_sample(self.sample)]
         copies: list[str] | None = None
         if self.copy is not None:

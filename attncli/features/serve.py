@@ -7,7 +7,6 @@ from typing import Annotated
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import names_of, notify, read_inputs
@@ -57,7 +56,7 @@ class Serve(Feature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def reports(self, progress: Progress = silent) -> Iterator[Report]:
+    def reports(self) -> Iterator[Report]:
         """Yield the address as soon as the server answers, then serve until Ctrl-C."""
         from attncli.live.server.running import bind, check_installed, serve
 

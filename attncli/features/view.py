@@ -8,7 +8,7 @@ from typing import Annotated
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
-from attncli.base.progress import Progress, counted, silent
+from attncli.base.progress import counted
 from attncli.features import options
 from attncli.features.inputs import SAVED, RecordFeature, RecordSource, Texts, notify, notify_about
 from attncli.features.options import OUTPUT, choice, option
@@ -65,7 +65,7 @@ class View(RecordFeature):
     ] = None
     open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         from attncli.analysis.edges import with_usual
         from attncli.page import Start, document, save_page
         from attncli.page.document import vectors_size
@@ -77,7 +77,7 @@ class View(RecordFeature):
 
             names = [None] if self.masks is None else choices.several("mask", self.masks, choices.MaskName)
             texts = under_masks(source.engine, source.inputs, source.request, names, NEURONS, COPIES)
-            every = list(counted(texts, len(source), "texts", progress))
+            every = list(counted(texts, len(source), "texts"))
             usual = [source.asking(mask=name).usual() for name in names]
             found = [
                 record if in_stretches(record) else with_usual(record, over)

@@ -10,6 +10,7 @@ from invented import embedding_model
 
 from attncli import load_model
 from attncli.base.errors import Notice, RequestError
+from attncli.base.progress import showing
 from attncli.effects.question import Asking, make_question
 from attncli.features.ablate import ablate
 from attncli.features.cut import cut
@@ -139,11 +140,11 @@ def test_a_word_at_the_mask_of_roberta_is_the_one_after_a_space(tmp_path):
 A, B = "the cat sat", "the big sat"
 CAUSAL = Asking(mask="causal")
 CALLS = {
-    "ablate": (lambda model, progress: ablate(model, [A, B], way="zero,resample", progress=progress), 252, "changes"),
-    "similar": (lambda model, progress: similar(model, A, B, progress=progress), 21, "changes"),
-    "cut": (lambda model, progress: cut(model, A, mask="causal", progress=progress), 15, "edges"),
-    "patch": (lambda model, progress: patch(model, A, B, by="layer", layer="0,1", progress=progress), 18, "patches"),
-    "trust": (lambda model, progress: trust(model, A, permutations=2, rankings=120, progress=progress), None, "steps"),
+    "ablate": (lambda model: ablate(model, [A, B], way="zero,resample"), 252, "changes"),
+    "similar": (lambda model: similar(model, A, B), 21, "changes"),
+    "cut": (lambda model: cut(model, A, mask="causal"), 15, "edges"),
+    "patch": (lambda model: patch(model, A, B, by="layer", layer="0,1"), 18, "patches"),
+    "trust": (lambda model: trust(model, A, permutations=2, rankings=120), None, "steps"),
 }
 
 
@@ -165,6 +166,7 @@ def test_as_many_steps_are_told_as_were_announced(model, name):
         announced.append((total, what))
         yield lambda: told.append(what)
 
-    call(model, progress)
+    with showing(progress):
+        call(model)
     [(total, what)] = announced
     assert (total, what) == (len(told), called) and steps in (None, total)

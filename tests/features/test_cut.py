@@ -17,6 +17,7 @@ from scipy.stats import rankdata, spearmanr
 from slow import slow_except
 
 from attncli import RequestError, load_model
+from attncli.base.progress import showing
 from attncli.effects.asking import Asking
 from attncli.effects.change import Hide, run_changes
 from attncli.effects.question import make_question
@@ -204,7 +205,8 @@ def test_a_text_goes_through_once_for_each_cut_and_each_is_a_step(minilm, each_l
         seen.append((total, what))
         yield lambda steps=1, of=None, text=None: seen.append(steps)
 
-    found = cut(minilm, "The cat.", edges=[("*", "cat")], layer="3-5", each_layer=each_layer, progress=progress)
+    with showing(progress):
+        found = cut(minilm, "The cat.", edges=[("*", "cat")], layer="3-5", each_layer=each_layer)
     assert seen == [(21 * rows, "cuts"), *[1] * 21 * rows] and found.controls.shape == (20, rows)
 
 

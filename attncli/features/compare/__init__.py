@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.base import choices
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import printable, short
-from attncli.base.progress import Progress, counted, silent
+from attncli.base.progress import counted
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import notify, open_tapped, read_inputs
@@ -83,7 +83,7 @@ class Compare(Feature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
         model, reference = self._open()
         # A bad request is refused before transformers is loaded, which takes seconds.
@@ -98,8 +98,8 @@ class Compare(Feature):
         peers, texts, ways = self._peers(model, reference, inputs, layers)
         products = max(map(len, texts), default=0) * model.info.hidden_size**2
         with one_thread() if products < SHARED else nullcontext():
-            found = compare(peers, counted(texts, len(texts), "texts", progress))
-            every = counted(go_every_way(peers, ways), len(ways), "ways", progress)
+            found = compare(peers, counted(texts, len(texts), "texts"))
+            every = counted(go_every_way(peers, ways), len(ways), "ways")
             found = replace(found, ways=tuple(every))
         about = model.info.document() | ({} if reference is None else {"path": None, "sha256": None})
         weights = "pretrained" if reference is None else "random"

@@ -18,7 +18,6 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
 from attncli.base.printable import printable, quoted, visible
-from attncli.base.progress import Progress, silent
 from attncli.features import completion, options
 from attncli.features.feature import as_function
 from attncli.features.inputs import ModelFeature, SavedRecords, chosen_layers, notify, read_inputs
@@ -106,7 +105,7 @@ class Diff(ModelFeature, _Sides):
     words: options.Words = False
     top: Annotated[int, option(OUTPUT, "--top", rare=True, metavar="N", min=1, help="Show the N largest cells.")] = 10
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if self.suffix in ALL_CELLS and not self.for_program:
             self.refuse(f"on {self.suffix}, which has {ALL_CELLS[self.suffix]}", "top")
         both = self._read() if any(map(_is_record, (self.first, self.second))) else self._computed()

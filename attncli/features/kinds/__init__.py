@@ -16,7 +16,6 @@ import numpy as np
 from attncli.analysis.kinds import KINDS, Judged, keep_kinds, labels_of
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
-from attncli.base.progress import Progress, silent
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
 from attncli.features.feature import as_function
@@ -75,7 +74,7 @@ class Kinds(CorpusFeature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if not self.files:
             self.refuse_use("files", "without FILES")
         if self.treebank == STDIN:
@@ -103,9 +102,9 @@ class Kinds(CorpusFeature):
             if not self.files:
                 statistics = corpus_statistics(opened, lines())
             else:
-                with corpora.show_counts(progress) as show:
+                with corpora.show_counts() as show:
                     statistics = count_files(opened, self.files, reading, where=where, show=show)
-            found = measuring.measure_kinds(opened, statistics, progress, self.treebank, where)
+            found = measuring.measure_kinds(opened, statistics, self.treebank, where)
             if path is not None and not found.partial:
                 kept.keep(path, found, day)
         if not found.partial:

@@ -41,7 +41,7 @@ from attncli.analysis.kinds import (
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Array, Doubles, Ints
 from attncli.base.errors import RequestError, no_notices
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.running import Workplace
 from attncli.corpus.statistics import Statistics
@@ -684,7 +684,6 @@ ON_TEXTS = ("self", "previous", "next", "sink", "separator", "punctuation")
 def measure_kinds(
     opened: Engine,
     statistics: Statistics,
-    progress: Progress = silent,
     treebank: str | None = None,
     where: Workplace = Workplace(),
 ) -> Found:
@@ -697,7 +696,7 @@ def measure_kinds(
     assert isinstance(model, InTorch)
     own = None
     if treebank is not None:  # first: a file that can't be read ends the work at once
-        with show_counts(progress, "sentences", "words") as show:
+        with show_counts("sentences", "words") as show:
             own = probe_treebank(model, [treebank], where=where, show=show).treebank
     why_not: dict[str, str] = {}
 
@@ -718,7 +717,7 @@ def measure_kinds(
     if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
         why_not.setdefault("separator", "the tokenizer adds no token after the first")
     sentences = attempt(["coreference"], lambda: mentions(model)) or []
-    measures, beside = _measure(model, statistics, draws, sentences, "induction" not in why_not, progress)
+    measures, beside = _measure(model, statistics, draws, sentences, "induction" not in why_not)
     if "same word" not in measures:
         why_not["same word"] = "too few of the sample texts have a word twice"
     if "sink elsewhere" not in measures:
@@ -726,7 +725,7 @@ def measure_kinds(
 
     shuffled = shuffle_matrices(model, SEED)
     with no_notices():  # they were given for the model itself
-        floors, _ = _measure(shuffled, corpus_statistics(shuffled, lines()), draws, sentences, False, progress)
+        floors, _ = _measure(shuffled, corpus_statistics(shuffled, lines()), draws, sentences, False)
     for name, some in measures.items():  # copying has a null of its own
         by_name = {one.name: one for one in floors.get(name, [])}
         measures[name] = [one.beside(by_name[one.name]) if one.name in by_name else one for one in some]
@@ -776,7 +775,7 @@ def measure_kinds(
         statistics.tokens,
         statistics.partial,
         judged,
-        _matter(model, judged, draws, found or [], progress),
+        _matter(model, judged, draws, found or []),
         [part for part in opened.parts if part != opened.kind(None)],
         about_treebank,
     )
@@ -788,7 +787,6 @@ def _measure(
     draws: Draws | None,
     sentences: Sequence[Mentions],
     writes: bool,
-    progress: Progress,
 ) -> tuple[dict[str, list[KindMeasure]], dict[str, dict[str, Doubles]]]:
     """Return the measures by the names of kinds, and other numbers of every head likewise.
 
@@ -813,7 +811,7 @@ def _measure(
 
 
 def _matter(
-    model: InTorch, judged: Sequence[Judged], draws: Draws | None, found: Sequence[Needle], progress: Progress
+    model: InTorch, judged: Sequence[Judged], draws: Draws | None, found: Sequence[Needle]
 ) -> dict[str, Matter]:
     """Measure what silencing the heads of each kind does, compared with random heads."""
     there = [one for one in judged if one.heads and one.kind.name != "content"]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
-from attncli.base.progress import Progress, silent
 from attncli.features import options
 from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, chosen_layers, open_tapped, read_inputs
@@ -87,7 +86,7 @@ class Mechanisms(Feature):
     pad_to: options.PadTo = None
     device: options.DeviceOption = "auto"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if self.mistakes:
             why = "with --mistakes, which are made in the head as it is"
             self.refuse(why, "design", "temperature", "reach", "seed", "everything")

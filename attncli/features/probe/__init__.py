@@ -20,7 +20,6 @@ from attncli.analysis.luck import fewest_words
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import printable
-from attncli.base.progress import Progress, silent
 from attncli.corpus.treebank import TreebankFormat
 from attncli.features import corpora, options
 from attncli.features.corpora import CorpusFeature
@@ -84,7 +83,7 @@ class Probe(CorpusFeature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         if STDIN in self.files and self.test == STDIN:
             raise RequestError("both FILES and --test are stdin: give one of them as a file")
         reading = TreebankFormat(limit=self.limit, sample=self.sample, skip_bad=self.skip_bad)
@@ -93,7 +92,7 @@ class Probe(CorpusFeature):
         from attncli.features.probe.counting import probe_treebank
 
         test = None if self.test is None else [self.test]
-        with corpora.show_counts(progress, "sentences", "words") as show:
+        with corpora.show_counts("sentences", "words") as show:
             return _report(probe_treebank(opened, self.files, test, reading, where, show))
 
 

@@ -17,7 +17,6 @@ from attncli.base.arrays import Doubles, largest_first, titled
 from attncli.base.choices import check_text, check_texts
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import Progress, silent
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import Asking, describe_direction
 from attncli.features import options
@@ -63,7 +62,6 @@ def similar(
             help="mean of all tokens or last token, for a model whose files name no pooling.",
         ),
     ] = None,
-    progress: Progress = silent,
     **how: "Unpack[options.ComputeOptions]",
 ) -> "Similarity | Cosines":
     """Find out which pairs of tokens make two texts similar.
@@ -121,7 +119,7 @@ def similar(
         contributions=cells.cpu().numpy(),
         pooling=output.pooling,
         biased=has_bias(output),
-        effects=ablation(opened, [question], mask=mask, progress=progress),
+        effects=ablation(opened, [question], mask=mask),
         offers=file is None and pool is None,  # ablate asks a checkpoint that names its pooling
         listed=LISTED if top is None else top,
     )

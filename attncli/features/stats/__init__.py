@@ -14,7 +14,6 @@ from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
-from attncli.base.progress import Progress, silent
 from attncli.corpus.statistics import CLEARLY, Statistics, load_statistics, record_statistics
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
@@ -107,14 +106,14 @@ class Stats(CorpusFeature):
     device: options.DeviceOption = "auto"
     dtype: options.DtypeOption = "float32"
 
-    def report(self, progress: Progress = silent) -> Report:
+    def report(self) -> Report:
         suffixes = {path.suffix.lower() for path in self.paths}
         if not self.for_person and suffixes.isdisjoint(PICTURES):
             self.refuse("without a table or an atlas to colour", "by")
-        statistics = self._count(progress) if self.saved is None else self._load(self.saved)
+        statistics = self._count() if self.saved is None else self._load(self.saved)
         return _report(statistics, self.by, self.saved is not None)
 
-    def _count(self, progress: Progress) -> Statistics:
+    def _count(self) -> Statistics:
         reading = TextFormat(
             paragraphs=self.paragraphs,
             field=self.field,
@@ -131,7 +130,7 @@ class Stats(CorpusFeature):
         from attncli.corpus.reducer import count_files
 
         notify_sinks(opened, self.which, self.measure)
-        with corpora.show_counts(progress) as show:
+        with corpora.show_counts() as show:
             return count_files(opened, files, reading, self.stride, counting, where, show)
 
     def _load(self, path: Path) -> Statistics:

@@ -19,7 +19,7 @@ from attncli.base.arrays import Brief, Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
-from attncli.base.progress import Progress, silent
+from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import Asking, MeasuredOutput, OutputDocument, describe_output
 from attncli.features import options
@@ -61,7 +61,6 @@ def trust(
         int,
         option(MODEL, "--seed", rare=True, metavar="N", min=0, help="The seed of all draws.", not_saved=PICTURES),
     ] = 0,
-    progress: Progress = silent,
     **asked: "Unpack[options.OwnAskedOptions]",
 ) -> "TrustResult":
     """Test whether attention explains an output.
