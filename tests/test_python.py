@@ -108,11 +108,7 @@ WRONG = {
     "cut a record": (lambda m: attncli.cut(m.attend(A)), "model is an AttentionRecord: open one with"),
     "cosines": (lambda m: cosines(m, A), "texts is a list of texts, not the str"),
     "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
-    "flow, model first": (
-        lambda m: attncli.flow(m, A),
-        r"text is an open model: write attncli\.flow\(text, model='minilm'\), with its name",
-    ),
-    "flow of a list": (lambda m: attncli.flow([A]), "text is one text, not a list of 1"),
+    "flow of a list": (lambda m: attncli.flow(m, [A]), "text is one text, not a list of 1"),
     "find in texts": (lambda m: attncli.find([A], "cat", "sat"), "model is a list of 1: open one with attncli"),
     "diff of records": (
         lambda m: attncli.diff(m.attend(A), m.attend(B)),
@@ -138,7 +134,7 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["flow", "generate", "kinds", "probe", "diff"])
+@pytest.mark.parametrize("name", ["generate", "kinds", "probe", "diff"])
 def test_a_function_that_opens_its_model_says_so_in_any_place(minilm, name):
     for given, named in (((minilm, A), {}), ((A,), {"model": minilm})):
         with pytest.raises(TypeError, match=rf"is an open model: write attncli\.{name}\(.*model='minilm'\), with its"):
@@ -154,7 +150,7 @@ def test_what_an_error_says_to_type_works(minilm, tmp_path):
     entries = [attncli.find(query="sat", key="cat", **way).document()["heads"] for way in ways]
     first, *others = ({(one["layer"], one["head"]): one["weight"] for one in heads} for heads in entries)
     assert all(other == pytest.approx(first, abs=1e-5) for other in others)
-    assert attncli.flow(A, model="minilm").document()["tokens"] == record.tokens.text
+    assert attncli.flow(record).document()["tokens"] == record.tokens.text
 
 
 @pytest.mark.parametrize(

@@ -11,38 +11,48 @@ and through the residual connection beside it. W is the mean over heads:
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import cycle
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import numpy as np
 
 from attncli.analysis.patterns import strongest
 from attncli.analysis.rollout import mean_maps, residual_steps, rollout
 from attncli.base import choices
-from attncli.base.arrays import Bools, Doubles, Floats
+from attncli.base.arrays import Bools, Doubles, Floats, titled
 from attncli.base.errors import RequestError, install_hint
 from attncli.base.files import PICTURES
 from attncli.base.printable import printable, visible
 from attncli.base.progress import progress
+from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.feature import as_function
-from attncli.features.inputs import RecordFeature, SavedRecords, Texts, read_inputs
+from attncli.features.inputs import Texts, record_source
+from attncli.features.measure import measure
 from attncli.features.options import MODEL, some_of
-from attncli.models.opening import Opening
-from attncli.record import AttentionRecord, Request
+from attncli.record import AttentionRecord
 from attncli.record.display import DIVIDED, hide_masked, model_name, record_size
+from attncli.record.parts import ModelDocument, RecordDocument
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import Selection, number_list, numbered_names, select_token
-from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.report import (
+    Cell,
+    Column,
+    MapAxis,
+    Maps,
+    NextCommand,
+    Panel,
+    Part,
+    Ranking,
+    Report,
+    Result,
+    Table,
+    TextLine,
+)
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.console import RenderableType
-
-    from attncli.report.canvas import Canvas
-    from attncli.report.paper import Paper
-    from attncli.report.terminal import FittedTable
+    from attncli.base.typed import Unpack
 
 METHODS = choices.names(choices.Method)
 RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json has the document, and the record in it
@@ -51,8 +61,17 @@ RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json h
 UNIT = 2**29
 
 
-@dataclass(eq=False)
-class Flow(RecordFeature):
+@measure(options.RecordOptions, saves=(*PICTURES, *SUFFIXES), saved_as="the flow")
+def flow(
+    model: options.ModelOrSaved = None,
+    text: options.Text = None,
+    *,
+    query: Annotated[str | int | None, options.query(not_saved=RECORDS)] = None,
+    method: Annotated[str | Sequence[str], some_of(MODEL, choices.Method, "--method", kind=str)] = "raw,rollout,flow",
+    words: options.Words = False,
+    mask: options.MaskOption = None,
+    **given: "Unpack[options.RecordOptions]",
+) -> "Followed":
     """Follow attention down to the input tokens: rollout and flow.
 
     Above layer 0 a token is a mixture of tokens. Both methods (Abnar and Zuidema 2020) take the mean over heads, and
@@ -65,64 +84,35 @@ class Flow(RecordFeature):
       attncli flow -l 0,2,5 -o flow.png "The cat sat on the mat."
       attncli run -o maps.npz "A cat sat." && attncli flow --from maps.npz
     """
-
-    group = "Understand"
-    saves = (*PICTURES, *SUFFIXES)
-    saved_as = "the flow"
-
-    query: options.Query = None
-    method: Annotated[str, some_of(MODEL, choices.Method, "--method")] = "raw,rollout,flow"
-    words: options.Words = False
-    mask: options.MaskOption = None
-
-    def report(self) -> Report:
-        methods = choices.several("method", self.method, choices.Method)
-        if self.suffix in RECORDS and not self.for_program:
-            self.refuse("on a saved record, which has every row", "query")
-        record = self._record()
-        if self.words:
-            from attncli.record.grouping import merge_words
-
-            record = merge_words(record)
-        query = None if self.query is None else select_token(self.query, record.tokens)
-
-        def followed(queries: Sequence[int]) -> Followed:
-            steps = len(_chosen_layers(record, self.layer)) * len(queries) if "flow" in methods else 0
-            with progress(steps, "tokens") as advance:
-                return follow(record, self.layer, queries, methods, advance)
-
-        every = range(len(record.tokens))
-        if query is None:
-            return _every_report(followed(every), self.words)
-        return _token_report(followed([query]), self.words, lambda: followed(every))
-
-    def _record(self) -> AttentionRecord:
-        """Return the one record, with all layers: -l names those to start from."""
-        if self.saved is not None:
-            self.refuse_use("record", "with --from, which takes what was saved")
-            return SavedRecords(self.saved, None, self.head).single_record(
-                "save the one to follow by itself (attncli run -o one.npz TEXT)"
-            )
-        heads = "all" if self.head is None else self.head
-        request = Request("all", heads, self.mask, self.pad_to, self.measure, which=self.which, target=self.target)
-        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        source = Texts(read_inputs(self.text, self.pair, self.file, whole=self.whole), opening, request)
+    methods = choices.several("method", method, choices.Method)
+    layer = given.pop("layer", None)  # to start from: every layer below is needed
+    source = record_source(model, text, mask, **given)
+    if isinstance(source, Texts):
         from attncli.models.engine import check_every_layer
 
-        check_every_layer(source.engine, self.which, "flow")
-        return source.single_record("give the one to follow as TEXT")
+        check_every_layer(source.engine, given.get("which"), "flow")
+        otherwise = "give the one to follow as TEXT"
+    else:
+        otherwise = "save the one to follow by itself (attncli run -o one.npz TEXT)"
+    record = source.single_record(otherwise)
+    if words:
+        from attncli.record.grouping import merge_words
+
+        record = merge_words(record)
+    queries = None if query is None else [select_token(str(query), record.tokens)]
+    return follow(record, layer, queries, methods, words)
 
 
 # --- what is computed -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Followed:
+@dataclass(frozen=True, repr=False)
+class Followed(Result):
     """The shares of input tokens in the tokens of some layers.
 
     layers: numbers of layers; queries: positions of tokens.
     shares: by method, `[layer, query, input token]`; of raw, the token of the layer below. Rows sum to 1.
-    flows: the maximum flows themselves, where flow is among the methods.
+    flows: the maximum flows themselves, where flow is among the methods. words: whether the tokens are words.
     """
 
     record: AttentionRecord
@@ -130,6 +120,18 @@ class Followed:
     queries: list[int]
     shares: dict[str, Doubles]
     flows: Doubles | None = None
+    words: bool = False
+
+    def __repr__(self) -> str:
+        layers = f"layer{'s' if len(self.layers) > 1 else ''} {number_list(self.layers)}"
+        return titled(self, self.record.model.full_name, layers, ", ".join(self.shares), record_size(self.record))
+
+    @cached_property
+    def every(self) -> "Followed":
+        """The shares in all tokens: a picture and a saved record have every row."""
+        if len(self.queries) == len(self.record.tokens):
+            return self
+        return follow(self.record, self.layers, None, list(self.shares), self.words)
 
     def as_record(self) -> AttentionRecord:
         """Return the shares as one record, so that they are saved and drawn as maps are.
@@ -166,36 +168,117 @@ class Followed:
             for name, rows in self.shares.items()
         }
 
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json: the share of each input token per layer and query, also as a record."""
+    def document(self) -> "FlowDocument":
+        """Return what --json prints: the share of each input token per layer and query, also as a record."""
+        record, text = self.record, self.record.tokens.text
         entry = self.as_record().document()
         for shown, method in zip(entry["attention"], cycle(self.shares)):
-            shown["method"] = method
+            shown["method"] = cast(choices.Method, method)
         rows = dict(self.shares) if self.flows is None else {**self.shares, "maximum_flow": self.flows}
-        return {
-            "model": self.record.model.document(),
-            "measure": self.record.measure,
-            "mask": self.record.mask_name,
-            "heads": self.record.heads,
-            **({"sinks": True} if _divided(self.record) else {}),
-            "tokens": self.record.tokens.text,
-            "layers": [
-                {
-                    "layer": layer,
-                    "queries": [
-                        {
-                            "query": query,
-                            "index": query,
-                            "token": self.record.tokens.text[query],
-                            **{name: values[number, place].tolist() for name, values in rows.items()},
-                        }
-                        for place, query in enumerate(self.queries)
-                    ],
-                }
-                for number, layer in enumerate(self.layers)
-            ],
+        layers: list[_LayerEntry] = []
+        for number, layer in enumerate(self.layers):
+            queries: list[_QueryEntry] = []
+            for place, query in enumerate(self.queries):
+                one: _QueryEntry = {"query": query, "index": query, "token": text[query]}
+                for name, values in rows.items():
+                    one[name] = values[number, place].tolist()  # type: ignore[literal-required]
+                queries.append(one)
+            layers.append({"layer": layer, "queries": queries})
+        document: FlowDocument = {
+            "model": record.model.document(),
+            "measure": record.measure,
+            "mask": record.mask_name,
+            "heads": record.heads,
+            "tokens": text,
+            "layers": layers,
             "records": [entry],
         }
+        return {**document, "sinks": True} if _divided(record) else document
+
+    def report(self) -> Report:
+        """Show one token's shares of every input token, or the maps of all tokens and the strongest of each row."""
+        record, shown = self.record, self.record.tokens.shown
+        one_layer = len(self.layers) == 1
+        layers = f"layer{'' if one_layer else 's'} {number_list(self.layers)}"
+        heads = f"mean of heads {number_list(record.heads)}" if record.pairs is None else f"mean of {record.choice}"
+        unit = ["words"] if self.words else []
+        name, mask = model_name(record.model.full_name), f"mask {record.mask_name}"
+        title = [name, *record.unusual, layers, heads, mask, *unit, record_size(record)]
+        meanings = [*(TextLine(MEANING[method], caption=True) for method in self.shares), *_divided(record)]
+        if len(self.queries) == len(record.tokens):
+            tables = [self._strongest()] if one_layer else [self._by_layer(method) for method in self.shares]
+            maps = self._maps()
+            parts: list[Part] = [*meanings, maps, *tables]
+            picture: Callable[[], Sequence[Part]] = lambda: [*_divided(record), maps]  # noqa: E731
+            following = NextCommand("flow", {"query": _last_word(record.tokens)})
+        else:
+            [query] = self.queries
+            title = [*title, f'token {query} "{printable(shown[query])}"']
+            if one_layer:  # a column a method
+                columns = [Column(method, leaves=LEAVING.index(method) + 1) for method in self.shares]
+                parts = [*meanings, self._shares(columns, [shares[0, 0] for shares in self.shares.values()])]
+            else:  # a table a method
+                columns = [Column(f"layer {layer}") for layer in self.layers]
+                tables = [self._shares(columns, list(shares[:, 0]), method) for method, shares in self.shares.items()]
+                parts = [*meanings, *tables]
+            picture = lambda: [*_divided(record), self.every._maps(query)]  # noqa: E731
+            following = NextCommand("flow", {"output_path": "flow.svg"})
+        return Report(
+            title,
+            parts,
+            self.document,
+            picture=picture,
+            files=dict.fromkeys(RECORDS, lambda path: self.every.as_record().save(path)),
+            next=following,
+        )
+
+    def _maps(self, query: int | None = None) -> Maps:
+        """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout.
+
+        query: the row that stands out.
+        """
+        axis, maps = MapAxis("query", self.record.tokens.shown), self.maps()
+        return Maps(
+            [[Panel(name, rows[number]) for name, rows in maps.items()] for number in range(len(self.layers))],
+            axis,
+            replace(axis, name="key"),
+            scale="share",
+            apart=True,
+            headings=[f"layer {layer}" for layer in self.layers] if len(self.layers) > 1 else [],
+            highlighted=query,
+        )
+
+    def _strongest(self) -> Ranking:
+        """Return a row a query, with its strongest tokens by each method."""
+        tokens = self.record.tokens
+        names = numbered_names(tokens)
+        rows = []
+        for place, query in enumerate(self.queries):
+            found = [strongest(shares[0, place].astype(np.float32), NAMED) for shares in self.shares.values()]
+            named = [[(names[key], f"{share:.3f}") for key, share in some] for some in found]
+            rows.append((f"{query:>3} {visible(tokens.shown[query])}", named))
+        return Ranking("token", list(self.shares), rows, "(attends to nothing)", LEAVING)
+
+    def _by_layer(self, method: str) -> Table:
+        """Return the strongest token of every query by one method: a row a query, a column a layer."""
+        names, shown = numbered_names(self.record.tokens), self.record.tokens.shown
+        rows = []
+        for place, query in enumerate(self.queries):
+            row = [f"{query:>3} {shown[query]}"]
+            for number in range(len(self.layers)):
+                strong = strongest(self.shares[method][number, place].astype(np.float32), 1)
+                row.append(f"{strong[0][1]:.2f} {names[strong[0][0]]}" if strong else "none")
+            rows.append(row)
+        columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in self.layers)]
+        return Table(columns, rows, f"{method}: the largest share, and its token")
+
+    def _shares(self, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:
+        """Return a row per input token, with its share in each column on the colour of a weight."""
+        rows: list[list[str | Cell]] = [
+            [f"{key:>3} {visible(token)}", *(Cell(f"{one[key]:.3f}", share=float(one[key])) for one in shares)]
+            for key, token in enumerate(self.record.tokens.shown)
+        ]
+        return Table([Column("input token"), *columns], rows, title)
 
 
 def follow(
@@ -203,12 +286,12 @@ def follow(
     layers: Selection | None = None,
     queries: Sequence[int] | None = None,
     methods: Iterable[str] = METHODS,
-    advance: Callable[[], None] = lambda: None,
+    words: bool = False,
 ) -> Followed:
     """Follow a record's attention down to the input tokens.
 
     layers: the layers to start from; by default the last that the record holds. queries: the tokens to start from; by
-    default all. With flow, which takes longest, `advance` is called after every query of every layer.
+    default all. words: whether its tokens are words.
 
     Raises RequestError for an unknown method or a layer that the record does not hold, and as `residual_steps` and
     `maximum_flows` do.
@@ -216,7 +299,7 @@ def follow(
     methods = list(dict.fromkeys(methods))
     for method in methods:
         choices.check("method", method, choices.Method)
-    chosen = _chosen_layers(record, layers)
+    chosen = [max(record.layers)] if layers is None else record.select_layers(layers)
     wanted = list(range(len(record.tokens))) if queries is None else list(queries)
     steps = residual_steps(record)
     shares, flows = {}, None
@@ -226,17 +309,11 @@ def follow(
         elif method == "rollout":
             shares[method] = rollout(steps)[chosen][:, wanted]
         else:
-            flows = np.stack([maximum_flows(steps, layer, wanted, advance) for layer in chosen])
+            with progress(len(chosen) * len(wanted), "tokens") as advance:
+                flows = np.stack([maximum_flows(steps, layer, wanted, advance) for layer in chosen])
             # So that rows sum to 1, as the authors' program does; the residual connection keeps the sum above 0.
             shares[method] = flows / flows.sum(axis=-1, keepdims=True)
-    return Followed(record, chosen, wanted, shares, flows)
-
-
-def _chosen_layers(record: AttentionRecord, layers: Selection | None) -> list[int]:
-    """Return the layers to start from. Raises RequestError as `AttentionRecord.chosen` does."""
-    if layers is None:
-        return [max(record.layers)]
-    return record.select_layers(layers)
+    return Followed(record, chosen, wanted, shares, flows, words)
 
 
 def maximum_flows(
@@ -297,72 +374,9 @@ NAMED = 2  # the strongest tokens of a row, at most
 LEAVING = ("raw", "flow", "rollout")  # the methods that a narrow terminal does without first
 
 
-def _every_report(found: Followed, words: bool) -> Report:
-    """Report the maps of every layer, and the strongest tokens of every query."""
-    meanings, maps = _meanings(found), _maps(found)
-    one_layer = len(found.layers) == 1
-    tables = [_Strongest(found)] if one_layer else [_by_layer(found, method) for method in found.shares]
-    return Report(
-        _title(found, words),
-        [*meanings, maps, *tables],
-        found.document,
-        picture=[*_divided(found.record), maps],
-        files=dict.fromkeys(RECORDS, found.as_record().save),
-        next=NextCommand("flow", {"query": _last_word(found.record.tokens)}),
-    )
-
-
-def _token_report(found: Followed, words: bool, every: Callable[[], Followed]) -> Report:
-    """Report one token's shares of every input token. Pictures and records have all tokens; its row stands out."""
-    [query] = found.queries
-    title, meanings = _title(found, words), _meanings(found)
-    whose = f'token {query} "{printable(found.record.tokens.shown[query])}"'
-    if len(found.layers) == 1:  # a column a method
-        columns = [Column(name, leaves=LEAVING.index(name) + 1) for name in found.shares]
-        tables = [_shares_table(found, columns, [shares[0, 0] for shares in found.shares.values()])]
-    else:  # a table a method
-        columns = [Column(f"layer {layer}") for layer in found.layers]
-        tables = [_shares_table(found, columns, list(shares[:, 0]), name) for name, shares in found.shares.items()]
-    return Report(
-        [*title, whose],
-        [*meanings, *tables],
-        found.document,
-        picture=[_QueryPicture(query, every)],
-        files=dict.fromkeys(RECORDS, lambda path: every().as_record().save(path)),
-        next=NextCommand("flow", {"output_path": "flow.svg"}),
-    )
-
-
-def _title(found: Followed, words: bool) -> list[str]:
-    record = found.record
-    layers = f"layer{'s' if len(found.layers) > 1 else ''} {number_list(found.layers)}"
-    heads = f"mean of heads {number_list(record.heads)}" if record.pairs is None else f"mean of {record.choice}"
-    unit = ["words"] if words else []
-    name = model_name(record.model.full_name)
-    return [name, *record.unusual, layers, heads, f"mask {record.mask_name}", *unit, record_size(record)]
-
-
-def _meanings(found: Followed) -> list[Part]:
-    return [*(TextLine(MEANING[name], caption=True) for name in found.shares), *_divided(found.record)]
-
-
-def _divided(record: AttentionRecord) -> list[Part]:
+def _divided(record: AttentionRecord) -> list[TextLine]:
     """Say that rows are divided by their sums, where heads have sinks."""
     return [TextLine(DIVIDED, caption=True)] if record.sinks and record.measure == "weight" else []
-
-
-def _maps(found: Followed, query: int | None = None) -> Maps:
-    """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout."""
-    axis, maps = MapAxis("query", found.record.tokens.shown), found.maps()
-    return Maps(
-        [[Panel(name, rows[number]) for name, rows in maps.items()] for number in range(len(found.layers))],
-        axis,
-        replace(axis, name="key"),
-        scale="share",
-        apart=True,
-        headings=[f"layer {layer}" for layer in found.layers] if len(found.layers) > 1 else [],
-        highlighted=query,
-    )
 
 
 def _last_word(tokens: Tokens) -> str:
@@ -373,99 +387,35 @@ def _last_word(tokens: Tokens) -> str:
     return token if token.isalpha() and tokens.text.index(token) == place else str(place)
 
 
-@dataclass(frozen=True)
-class _QueryPicture(Part):
-    """The picture of all tokens' maps, in which the row of one stands out."""
+class _QueryEntry(TypedDict):
+    """All tokens, or that of `--query`."""
 
-    query: int
-    every: Callable[[], Followed]
-
-    def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
-        from attncli.report.figure import maps_figure
-
-        found = self.every()
-        return maps_figure(title, _maps(found, self.query), _divided(found.record), paper)
+    query: Annotated[int, "equal to `index`"]
+    index: Annotated[int, "its position in `tokens`"]
+    token: Annotated[str, "as in the vocabulary"]
+    raw: NotRequired[Annotated[list[float], "mean weights, with this method", "`[token of the layer below]`"]]
+    rollout: NotRequired[Annotated[list[float], "shares that sum to 1, with this method", "`[input token]`"]]
+    flow: NotRequired[Annotated[list[float], "shares that sum to 1, with this method", "`[input token]`"]]
+    maximum_flow: NotRequired[Annotated[list[float], "the maximum flows themselves, with `flow`", "`[input token]`"]]
 
 
-def _by_layer(found: Followed, method: str) -> Table:
-    """Return the strongest token of every query by one method: a row a query, a column a layer."""
-    names, shown = numbered_names(found.record.tokens), found.record.tokens.shown
-    rows = []
-    for place, query in enumerate(found.queries):
-        row = [f"{query:>3} {shown[query]}"]
-        for number in range(len(found.layers)):
-            strong = strongest(found.shares[method][number, place].astype(np.float32), 1)
-            row.append(f"{strong[0][1]:.2f} {names[strong[0][0]]}" if strong else "none")
-        rows.append(row)
-    columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in found.layers)]
-    return Table(columns, rows, f"{method}: the largest share, and its token")
+class _LayerEntry(TypedDict):
+    """The starting layers."""
+
+    layer: int
+    queries: list[_QueryEntry]
 
 
-def _shares_table(found: Followed, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:
-    """Return a row per input token, with its share in each column on the colour of a weight."""
-    rows: list[list[str | Cell]] = [
-        [f"{key:>3} {visible(token)}", *(Cell(f"{one[key]:.3f}", share=float(one[key])) for one in shares)]
-        for key, token in enumerate(found.record.tokens.shown)
+class FlowDocument(TypedDict):
+    """`.csv`: a row per cell, as for `run`, with every query."""
+
+    model: ModelDocument
+    measure: Annotated[str, "the measure that was followed: weight, norm or share of norm"]
+    mask: Annotated[str, choices.one_of(choices.MaskName)]
+    heads: Annotated[list[int], "the heads whose mean was followed", "`[head]`"]
+    sinks: NotRequired[
+        Annotated[bool, "true if heads have sinks: each row of the mean over heads is divided by its sum"]
     ]
-    return Table([Column("input token"), *columns], rows, title)
-
-
-@dataclass(frozen=True)
-class _Strongest(Part):
-    """A row a query, with its strongest tokens by each method, as many as all methods have room for."""
-
-    found: Followed
-
-    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
-        for count in range(NAMED, 0, -1):
-            table = self.table(count, canvas)
-            if canvas.height is None or table.fits(canvas.width):
-                break
-        return [table]
-
-    def table(self, count: int, canvas: "Canvas") -> "FittedTable":
-        from rich.text import Text
-
-        from attncli.report.terminal import LEAST_NAME, plain_table
-
-        methods, tokens = self.found.shares, self.found.record.tokens
-        names = numbered_names(tokens)
-        table = plain_table("token", *methods, goes=[name for name in LEAVING if name in methods])
-        for column in table.columns:
-            column.justify = "left"
-        for place, query in enumerate(self.found.queries):
-            cells = []
-            for shares in methods.values():  # long tokens are cut, except in a pipe
-                strong = strongest(shares[0, place].astype(np.float32), count)
-                named = [f"{canvas.within(names[key], LEAST_NAME)} {share:.3f}" for key, share in strong]
-                cells.append(Text("  ".join(named) or "(attends to nothing)"))
-            table.add_row(Text(f"{query:>3} {visible(tokens.shown[query])}"), *cells)
-        return table
-
-
-flow = as_function(Flow)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### flow
-
-model | model
-measure | str | | the measure that was followed: weight, norm or share of norm
-mask | MaskName
-heads | [int] | `[head]` | the heads whose mean was followed
-sinks | bool? | | true if heads have sinks: each row of the mean over heads is divided by its sum
-tokens | [str] | `[token]`
-layers | [object] | | the starting layers
-layers.layer | int
-layers.queries | [place] | | all tokens, or that of `--query`
-layers.queries.query | int | | equal to `index`
-layers.queries.raw | [float]? | `[token of the layer below]` | mean weights, with this method
-layers.queries.rollout | [float]? | `[input token]` | shares that sum to 1, with this method
-layers.queries.flow | [float]? | `[input token]` | shares that sum to 1, with this method
-layers.queries.maximum_flow | [float]? | `[input token]` | the maximum flows themselves, with `flow`
-records | [record] | | one record of the same shares, with the methods as its heads, in order
-records.attention.method | Method
-
-`.csv`: a row per cell, as for `run`, with every query.
-"""
+    tokens: Annotated[list[str], "", "`[token]`"]
+    layers: list[_LayerEntry]
+    records: Annotated[list[RecordDocument], "one record of the same shares, with the methods as its heads, in order"]

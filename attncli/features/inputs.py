@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.choices import describe, each_text
+from attncli.base.choices import check_optional_text, describe, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
 from attncli.features.feature import Feature
@@ -365,6 +365,8 @@ def record_source(
 
     named: dict[str, Any] = {**given}
     check_options(named, options.RecordOptions)
+    check_optional_text("text", text)
+    check_optional_text("pair", named.get("pair"))
     layer, head, saved = (named.pop(name, None) for name in ("layer", "head", "saved"))
     last = layers == "-1"
     if isinstance(model, AttentionRecord):

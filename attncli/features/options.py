@@ -112,6 +112,12 @@ def top(help: str, rare: bool = False, **more: Any) -> Option:
     return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal", **more)
 
 
+def query(**more: Any) -> Option:
+    """Return the option that names a query."""
+    about = "The query: it, it#2 (the second it), or a number."
+    return option(SELECTION, "--query", metavar="TOKEN", help=about, kind=str | None, **more)
+
+
 def vectors(help: str) -> Option:
     """Return the option that names heads whose q and k are kept."""
     return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record")
@@ -165,9 +171,7 @@ ALayer = Annotated[int | str | None, layer("The layer, from 0; -1 is the last.",
 AHead = Annotated[
     int | str | None, head("The head, from 0; or 3.1, with its layer.", show_default="0", kind=str | None)
 ]
-Query = Annotated[
-    str | None, option(SELECTION, "--query", metavar="TOKEN", help="The query: it, it#2 (the second it), or a number.")
-]
+Query = Annotated[str | None, query()]
 TermsOption = Annotated[
     bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
 ]

@@ -85,6 +85,21 @@ class Table(Part):
 
 
 @dataclass(frozen=True)
+class Ranking(Part):
+    """A table of what comes first: in each column the best names with their numbers, as many as have room.
+
+    name: of the first column. rows: its cell, and for each column names with numbers, the best first. nothing: stands
+    where there are none. goes: columns that leave a narrow terminal first.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Sequence[tuple[str, str]]]]]
+    nothing: str
+    goes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class MapAxis:
     """One side of a map: its name, and the labels of its rows or columns.
 

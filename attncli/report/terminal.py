@@ -23,7 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.parts import Cell, HeadGrid, MapAxis, Maps, Part, TextLine, TextStyle, in_cell
+from attncli.report.parts import Cell, HeadGrid, MapAxis, Maps, Part, Ranking, TextLine, TextStyle, in_cell
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 
@@ -604,6 +604,8 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
         elif isinstance(part, ReportTable):
             shown += [Text(part.title, style=canvas.strong)] if part.title else []
             shown.append(table_of(part, canvas))
+        elif isinstance(part, Ranking):
+            shown.append(ranking_table(part, canvas))
         elif isinstance(part, Maps):
             shown += numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas)
         elif isinstance(part, HeadGrid):
@@ -642,6 +644,23 @@ def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
             shown.append(Text("\n".join(map(printable, text.split("\n"))), on))
         made.add_row(*shown)
     return made
+
+
+def ranking_table(part: Ranking, canvas: Canvas) -> FittedTable:
+    """Return a table with as many names in each column as all columns have room for; a pipe has all of them."""
+    for count in range(max(1, *(len(some) for _, row in part.rows for some in row)), 0, -1):
+        table = plain_table(part.name, *part.columns, goes=[name for name in part.goes if name in part.columns])
+        for column in table.columns:
+            column.justify = "left"
+        for label, row in part.rows:
+            cells = []
+            for some in row:  # long names are cut, except in a pipe
+                named = [f"{canvas.within(name, LEAST_NAME)} {number}" for name, number in some[:count]]
+                cells.append(Text("  ".join(named) or part.nothing))
+            table.add_row(Text(label), *cells)
+        if canvas.height is None or table.fits(canvas.width):
+            break
+    return table
 
 
 def row_labels(axis: MapAxis, canvas: Canvas) -> list[str]:

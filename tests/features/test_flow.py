@@ -141,7 +141,7 @@ def test_a_row_that_attends_to_nothing_says_so(tmp_path):
 
 @pytest.mark.parametrize("query", [None, "cat"])
 def test_a_picture_has_a_map_a_layer_and_a_method(tmp_path, query):
-    package.flow(TEXT, layer="0,2", method="raw,rollout", query=query).save(tmp_path / "flow.svg")
+    package.flow("minilm", TEXT, layer="0,2", method="raw,rollout", query=query).save(tmp_path / "flow.svg")
     drawn = (tmp_path / "flow.svg").read_text(encoding="utf-8")
     for words in ("raw, up to", "rollout, up to", "layer 0", "layer 2", "share / the map&#x27;s largest", ">mat<"):
         assert words in drawn or words.replace("&#x27;", "'") in drawn
