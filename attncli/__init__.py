@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from attncli.features.mask import mask
     from attncli.features.patch import patch
     from attncli.features.probe import probe
+    from attncli.features.run import run
     from attncli.features.similar import similar
     from attncli.features.trust import trust
     from attncli.models.capture import capture
@@ -54,6 +55,7 @@ HOMES = {
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
+    "run": "attncli.features.run",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "capture": "attncli.models.capture",
@@ -85,6 +87,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "mask",
     "patch",
     "probe",
+    "run",
     "trust",
     "similar",
     "capture",

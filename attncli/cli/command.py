@@ -20,7 +20,7 @@ from attncli.cli import output
 from attncli.features.feature import Feature, default_of, option_name, options_of
 from attncli.features.measure import Measure, NoEffectError, Parameter
 from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option
-from attncli.report import Report
+from attncli.report import NextCommand, Report
 
 Computed = type[Feature] | Measure
 
@@ -80,16 +80,21 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
         for name in given:
             if options[name].option.use == "terminal":
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
-    for name in () if json else given:
-        if paths and all(path.suffix.lower() in options[name].option.not_saved for path in paths):
-            refuse_option(options[name].option, f"on {paths[0].suffix}, which does not show it")
+    suffixes = {path.suffix.lower() for path in paths}
+    for name in given:
+        one = options[name].option
+        if paths and not json and suffixes <= {*one.not_saved}:
+            refuse_option(one, f"on {paths[0].suffix}, which does not show it")
+        if one.only_saved and suffixes.isdisjoint(one.only_saved):
+            raise RequestError(f"{option_name(one)} is for a saved record: give -o with {' or '.join(one.only_saved)}")
     with showing(output.display()):
         if isinstance(feature, Measure):
             try:
                 result = feature.function(**given)
+                for report in result.reports() if for_person else [result.report()]:
+                    deliver(report, feature, paths, printed, json, context)
             except NoEffectError as error:
                 refuse_option(options[error.name].option, error.why)
-            deliver(result.report(), feature, paths, printed, json, context)
             return
         request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
         request.set_fields = frozenset(given)
@@ -162,8 +167,9 @@ def deliver(
     for path in saved:
         output.file(path, json)
     again = bool(paths) and feature.output is None  # then another file of the same is not offered
-    if report.next is not None and not (again and "output_path" in report.next.options):
-        offer(context, report.next.command, report.next.options)
+    following = report.after_saving(saved[0]) if saved and report.after_saving is not None else report.next
+    if following is not None and not (again and "output_path" in following.options):
+        offer(context, following)
     if report.holds is False:
         raise typer.Exit(WRONG)
 
@@ -242,18 +248,19 @@ def is_set(context: Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def offer(context: Context, command: str, options: Mapping[str, Any]) -> None:
+def offer(context: Context, following: NextCommand) -> None:
     """Print a command to paste, for the same text and model: "Next: attncli ...". After --json print nothing."""
-    line = None if context.params.get("json") else next_line(context, command, options)
+    line = None if context.params.get("json") else next_line(context, *following)
     if line is not None:
         output.hint(f"Next: {line}")
 
 
-def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str | None:
+def next_line(context: Context, command: str, options: Mapping[str, Any], alone: bool = False) -> str | None:
     """Return the line that runs `command` on the same text and model.
 
     None with --quiet, if the text was piped in or has control characters, or if the command would be about other maps.
-    options: values by the names of parameters; None leaves out an option of the last command.
+    options: values by the names of parameters; None leaves out an option of the last command. alone: no option of that
+    is kept.
     """
     if output.QUIET:
         return None
@@ -261,7 +268,7 @@ def next_line(context: Context, command: str, options: Mapping[str, Any]) -> str
     kinds = {one.name: one.param_type_name for one in context.command.params}
     taken = {one.name: one for one in target.params}
     again = kinds.keys() - NOT_AGAIN if target is context.command else kinds.keys() & {*SAME, *ALSO}
-    kept = {name for name in again - options.keys() if is_set(context, name)}
+    kept = {name for name in again - options.keys() if is_set(context, name) and not alone}
     fitting = {name for name in kept if name in taken and taken[name].param_type_name == kinds[name]}
     if (kept - fitting) & {*SAME}:
         return None

@@ -17,14 +17,13 @@ from attncli.base.progress import counted
 from attncli.base.untrusted import read_regular
 from attncli.features import options
 from attncli.features.feature import Feature
-from attncli.features.heatmap import RecordPicture
 from attncli.features.inputs import check_one, notify, read_inputs
 from attncli.features.options import MODEL, argument, option
-from attncli.features.run import HeadMap
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
 from attncli.record.record import SUFFIXES
 from attncli.report import NextCommand, Part, Report, TextLine
+from attncli.report.records import HeadMap, RecordPicture
 
 if TYPE_CHECKING:
     from attncli.align.checkpoint import AlignCheckpoint

@@ -109,7 +109,7 @@ class Capture(Feature):
 
     def _of_records(self, name: str, records: list[AttentionRecord]) -> Report:
         from attncli.analysis.patterns import row_shares
-        from attncli.features.run import HeadMap, SmallMaps
+        from attncli.report.records import HeadMap, SmallMaps
 
         if self.path is not None and self.path.suffix.lower() in SUFFIXES:
             check_record_count(self.path, len(records))

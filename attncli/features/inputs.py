@@ -258,9 +258,11 @@ class RecordSource(ABC):
     """A source of records: texts and a model, or a saved record."""
 
     @abstractmethod
-    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+    def records(
+        self, together: bool = False, copies: float = 0, stretches: bool | None = None
+    ) -> "Iterator[AttentionRecord]":
         """Yield a record per text. together: whether the caller keeps all of them; copies: how many copies of their
-        maps are made then.
+        maps are made then. stretches: whether a long text is in stretches; None is as the grouping says.
         """
 
     @abstractmethod
@@ -300,8 +302,11 @@ class Texts(RecordSource):
         """The open model. Raises RequestError as `load_model` does."""
         return self.opening.open_for_answers() if isinstance(self.opening, Opening) else self.opening
 
-    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
-        return self.engine.answer(self.inputs, self.request, together, copies)
+    def records(
+        self, together: bool = False, copies: float = 0, stretches: bool | None = None
+    ) -> "Iterator[AttentionRecord]":
+        request = replace(self.request, grouping=self.request.grouping.in_stretches(stretches))
+        return self.engine.answer(self.inputs, request, together, copies)
 
     def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
@@ -326,14 +331,17 @@ class SavedRecords(RecordSource):
     def __len__(self) -> int:
         return len(self.loaded)
 
-    def records(self, together: bool = False, copies: float = 0) -> "Iterator[AttentionRecord]":
+    def records(
+        self, together: bool = False, copies: float = 0, stretches: bool | None = None
+    ) -> "Iterator[AttentionRecord]":
         """Yield its records. Raises RequestError when the file is no record, or does not hold the selection."""
         from attncli.record.grouping import grouped
 
         for record in self.loaded:
             all_layers = record.pairs is not None or name_layers(self.heads)
             last = self.last and self.layers is None and not all_layers
-            yield grouped(record.select([max(record.layers)] if last else self.layers, self.heads), self.grouping)
+            some = record.select([max(record.layers)] if last else self.layers, self.heads)
+            yield grouped(some, self.grouping.in_stretches(stretches))
 
     @cached_property
     def loaded(self) -> "Sequence[AttentionRecord]":

@@ -31,6 +31,8 @@ class Option(NamedTuple):
 
     names: its names, none for an argument. use: where it has an effect: "record", on making a record, and so not with
     --from; "terminal", on what the terminal shows, and so not with --json or -o; "files", on the texts of files (-f).
+    kind: the type of its value on the command line, where Python takes more. not_saved: suffixes of files on which it
+    has no effect; only_saved: those without which it has none.
     """
 
     group: str
@@ -46,6 +48,7 @@ class Option(NamedTuple):
     use: Use = ""
     kind: Any = None
     not_saved: tuple[str, ...] = ()
+    only_saved: tuple[str, ...] = ()
 
 
 def argument(
@@ -118,9 +121,15 @@ def query(**more: Any) -> Option:
     return option(SELECTION, "--query", metavar="TOKEN", help=about, kind=str | None, **more)
 
 
-def vectors(help: str) -> Option:
+def some_tokens(**more: Any) -> Option:
+    """Return the option that chooses tokens of a long text."""
+    about = "Only these tokens of a long text: 4000-4099."
+    return option(SELECTION, "--tokens", rare=True, metavar="N", help=about, **more)
+
+
+def vectors(help: str, **more: Any) -> Option:
     """Return the option that names heads whose q and k are kept."""
-    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record")
+    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record", **more)
 
 
 Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
@@ -175,10 +184,7 @@ Query = Annotated[str | None, query()]
 TermsOption = Annotated[
     bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
 ]
-SomeTokens = Annotated[
-    str | None,
-    option(SELECTION, "--tokens", rare=True, metavar="N", help="Only these tokens of a long text: 4000-4099."),
-]
+SomeTokens = Annotated[str | None, some_tokens()]
 
 
 class TypedEdge(NamedTuple):

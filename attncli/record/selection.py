@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product, repeat
 from operator import index
@@ -459,6 +459,10 @@ class Grouping:
     tokens: Selection | None = None
     words: bool = False
     stretches: bool = False
+
+    def in_stretches(self, wanted: bool | None) -> "Grouping":
+        """Return these units in stretches or not; None is as they are."""
+        return self if wanted is None else replace(self, stretches=wanted)
 
 
 TOKENS = Grouping()

@@ -33,21 +33,25 @@ __all__ = [
 
 
 class NextCommand(NamedTuple):
-    """A command to type next: its name, and options by name. Others are taken from the last command."""
+    """A command to type next: its name, and options by name. Others are taken from the last command, unless it stands
+    alone.
+    """
 
     command: str
     options: Mapping[str, Any]
+    alone: bool = False
 
 
 @dataclass(frozen=True)
 class Report:
     """The result of a feature.
 
-    title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
-    rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report, and of a
-    page, where the report has no map; or what makes them, where that takes long. files: how it is saved in files of
-    other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it is, in place of the parts.
-    holds: False where a check said no. partial: it was interrupted, and holds what there was by then.
+    title: its pieces, from the model to the size of the text. document: makes what --json prints; pieces: makes it in
+    pieces, where it is large. rows: returns the rows of a .csv, given the document. picture: the parts of a picture,
+    where it has others than the report, and of a page, where the report has no map; or what makes them, where that
+    takes long. files: how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that
+    stdout gets as it is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and
+    holds what there was by then. next, after_saving: the command to type next, and once a file was saved.
     """
 
     title: Sequence[str]
@@ -60,6 +64,8 @@ class Report:
     holds: bool | None = None
     partial: bool = False
     next: NextCommand | None = None
+    pieces: Callable[[], Iterable[str]] | None = None
+    after_saving: Callable[[Path], NextCommand | None] | None = None
 
     def __str__(self) -> str:
         """Return the report as a pipe gets it."""
@@ -71,9 +77,9 @@ class Report:
         """<Report: minilm · cosine 0.8123>"""
         return f"<Report: {' · '.join(self.title)}>"
 
-    def json(self) -> Iterator[str]:
-        """Yield what --json prints, piece by piece."""
-        yield as_text(self.document())
+    def json(self) -> Iterable[str]:
+        """Return what --json prints, piece by piece."""
+        return [as_text(self.document())] if self.pieces is None else self.pieces()
 
     def to_dataframe(self) -> "DataFrame":
         """Return a pandas DataFrame with the rows and columns of its .csv. Raises RequestError without pandas."""
@@ -124,6 +130,10 @@ class Result:
     def report(self) -> Report:
         """Return its title, and the parts that any medium can show."""
         raise NotImplementedError
+
+    def reports(self) -> Iterator[Report]:
+        """Yield what a person is shown, one after the other as it is found; by default the report."""
+        yield self.report()
 
     def __str__(self) -> str:
         """Return the result as a pipe gets it."""

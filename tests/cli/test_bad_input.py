@@ -79,7 +79,7 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     "run --words --vectors 5.0 -o a.npz @": "of pieces, not of words",
     "run --measure norm --vectors 5.0 -o a.npz @": "belong to weights, not norms",
     "run --tokens 2-60 @": "token 60 is out of range: tokens are 0 to 5",
-    "run -o a.npz --tokens 2-4 @": "--tokens has no effect on a saved record",
+    "run -o a.npz --tokens 2-4 @": "--tokens has no effect on .npz",
     "run -m no/such/model --terms @": "choose it with -l and -H",  # before it is opened
     f"run --json -l all {OF_TERMS}": "choose it with -l and -H",
     f"run -l 1 -H 2 --words {OF_TERMS}": "--words has no effect with --terms",

@@ -106,7 +106,7 @@ def test_the_text_is_quoted_or_left_out(text, last, place, hinted):
 def test_a_file_is_named_and_a_text_that_was_piped_in_can_t_be(place, hinted, monkeypatch):
     (place / "one.txt").write_text("the cat", encoding="utf-8")
     [offered] = hinted("explain", "-m", "tiny", "-l", "1", "-f", "one.txt")
-    assert offered == "Next: attncli run -f one.txt -m tiny -l 1 -H 0"
+    assert offered == "Next: attncli run -m tiny -f one.txt -l 1 -H 0"
     monkeypatch.setattr(inputs, "read_stdin", lambda: b"the cat")
     assert hinted("explain", "-m", "tiny", "-l", "1", "-f", "-") == []
 
