@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attncli.features.find import find
     from attncli.features.flow import flow
     from attncli.features.generate import generate
+    from attncli.features.heatmap import heatmap
     from attncli.features.kinds import kinds
     from attncli.features.mask import mask
     from attncli.features.patch import patch
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from attncli.features.run import run
     from attncli.features.similar import similar
     from attncli.features.trust import trust
+    from attncli.features.view import view
     from attncli.models.capture import capture
     from attncli.models.engine import Engine
     from attncli.models.loading import load_model
@@ -51,6 +53,7 @@ HOMES = {
     "find": "attncli.features.find",
     "flow": "attncli.features.flow",
     "generate": "attncli.features.generate",
+    "heatmap": "attncli.features.heatmap",
     "kinds": "attncli.features.kinds",
     "mask": "attncli.features.mask",
     "patch": "attncli.features.patch",
@@ -58,6 +61,7 @@ HOMES = {
     "run": "attncli.features.run",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
+    "view": "attncli.features.view",
     "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
@@ -83,6 +87,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "find",
     "flow",
     "generate",
+    "heatmap",
     "kinds",
     "mask",
     "patch",
@@ -90,6 +95,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "run",
     "trust",
     "similar",
+    "view",
     "capture",
     "Engine",
     "load_model",

@@ -28,7 +28,7 @@ class Parameter(NamedTuple):
 class Measure(NamedTuple):
     """What a command needs to know of a measure.
 
-    help: the text above its options. parameters: its options by name, those of its own first. saves: the suffixes of
+    help: the text above its options. parameters: its options by name. saves: the suffixes of
     its files. saved_as: what an error calls the content of such a file. output: the file that its command writes
     without -o. several: whether -o may be given several times. passes_on: whether all that follows its first argument
     belongs to that, as to a program.
@@ -59,7 +59,8 @@ def measure(shared: Any = None, **settings: Any) -> Callable[[F], F]:
         more = {} if shared is None else get_type_hints(shared, include_extras=True)
         defaults = {one.name: one.default for one in own}
         parameters = {}
-        for name, hint in (hints | more).items():
+        first = {one.name: hints[one.name] for one in own if one.kind is not one.KEYWORD_ONLY}
+        for name, hint in (first | more | hints).items():  # the shared ones before its own that only keywords set
             if get_origin(hint) is Annotated:
                 kind, option, *_ = get_args(hint)
                 parameters[name] = Parameter(option.kind or kind, option, defaults.get(name))

@@ -8,7 +8,7 @@ import pytest
 
 import attncli as library
 from attncli.features.flow import follow
-from attncli.features.heatmap import Heatmap
+from attncli.features.heatmap import heatmap
 
 TEXT = "The cat sat on the mat."
 CHOSEN = [(3, 1), (1, 8), (4, 7)]
@@ -54,7 +54,7 @@ def test_a_saved_record_is_read_as_far_as_it_was_chosen(attncli, tmp_path):
         assert heads_in(json.loads(attncli(*line, "--json").out)) == set(CHOSEN)
     cut = json.loads(attncli("run", "--from", saved, "-H", "4.7,3.1", "--json").out)
     assert heads_in(cut) == {(4, 7), (3, 1)}
-    assert Heatmap(saved=saved).report().parts[0].record.each_head == CHOSEN
+    assert heatmap(saved=saved).record.each_head == CHOSEN
     assert "head 3.8 is not in the record" in attncli("run", "--from", saved, "-H", "3.8,3.1").err
     assert attncli("stats", "--from", saved).code == 2
 
