@@ -4,6 +4,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
 from attncli.base.progress import showing
-from attncli.cli import output
+from attncli.cli import output, streams
 from attncli.features.feature import Feature, default_of, option_name, options_of
 from attncli.features.measure import Measure, NoEffectError, Parameter
 from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option
@@ -91,7 +92,14 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
         if isinstance(feature, Measure):
             try:
                 result = feature.function(**given)
-                for report in result.reports() if for_person else [result.report()]:
+                if result is None:  # it has shown all itself
+                    return
+                if for_person:
+                    for report in result.reports():
+                        deliver(report, feature, paths, printed, json, context)
+                else:
+                    with streams.stdout_to_stderr() if json and feature.passes_on else nullcontext():
+                        report = result.report()
                     deliver(report, feature, paths, printed, json, context)
             except NoEffectError as error:
                 refuse_option(options[error.name].option, error.why)
@@ -170,8 +178,8 @@ def deliver(
     following = report.after_saving(saved[0]) if saved and report.after_saving is not None else report.next
     if following is not None and not (again and "output_path" in following.options):
         offer(context, following)
-    if report.holds is False:
-        raise typer.Exit(WRONG)
+    if report.holds is False or report.code:
+        raise typer.Exit(report.code or WRONG)
 
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:

@@ -9,6 +9,8 @@ import io
 import os
 import select
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attncli.base.errors import RequestError
@@ -76,3 +78,17 @@ def let_libraries_speak() -> None:
     words = sys.stderr
     if words is sys.__stderr__ and words is not None:  # this program's own, not of one that runs it within
         os.dup2(words.fileno(), 2)
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Send what the process writes to stdout to stderr, also what is written past Python."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(sys.stderr.fileno(), 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

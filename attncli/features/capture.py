@@ -4,29 +4,59 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
 from attncli.features import completion, options
-from attncli.features.feature import Feature
+from attncli.features.measure import measure
 from attncli.features.options import OUTPUT, SELECTION, TEXT, argument, choice, option
 from attncli.record import AttentionRecord
+from attncli.record.parts import ModelDocument, RecordDocument
 from attncli.record.record import SUFFIXES, check_record_count, document_text, save_records
-from attncli.record.selection import select
-from attncli.report import Column, Part, Report, Table
+from attncli.record.selection import Selection, select
+from attncli.report import Column, Part, Report, Result, Table
+from attncli.report.records import HeadMap, SmallMaps
 
 if TYPE_CHECKING:
     from attncli.models.capture import Capture as Seen
 
 
-@dataclass(eq=False)
-class Capture(Feature):
+@measure(saves=(*SUFFIXES, PAGE), saved_as="a record", passes_on=True)
+def capture(
+    program: Annotated[
+        Sequence[str] | None, argument("SCRIPT", "The program and its own arguments.", kind=list[str] | None)
+    ] = None,
+    *,
+    module: Annotated[
+        bool, option(TEXT, "--module", help="SCRIPT is the name of a module, as after python -m.")
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        option(
+            TEXT, "--tokenizer", metavar="NAME", help="The model whose tokens the ids are.", complete=completion.model
+        ),
+    ] = None,
+    layer: Annotated[
+        options.Numbers | None, options.layer("Layers, in the order in which they ran.", "all", kind=str | None)
+    ] = None,
+    head: Annotated[options.Numbers | None, options.head("Heads, from 0.", "all", kind=str | None)] = None,
+    which: Annotated[
+        choices.KindName | None, choice(SELECTION, choices.KindName, "--which", help="", show_default="the only one")
+    ] = None,
+    measure: Annotated[choices.MeasureName, choice(SELECTION, choices.MeasureName, "--measure", help="")] = "weight",
+    call: Annotated[
+        int | None,
+        option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),
+    ] = None,
+    top_k: Annotated[
+        int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
+    ] = 3,
+) -> "ProgramMaps":
     """Run a program of your own, and show the attention of its networks.
 
     The program runs unchanged, as `python` runs it; what follows its name is its own. Attention in torch.nn, of
@@ -40,97 +70,104 @@ class Capture(Feature):
       attncli capture -l 3 -H 1 --tokenizer bert-base classify.py "The cat sat."
       attncli capture -o maps.safetensors --module package.main
     """
+    if not program:
+        raise RequestError("which program? as in: attncli capture my_script.py")
+    if not module and not Path(program[0]).is_file():
+        raise RequestError(
+            f"there is no file {program[0]}: give the path of a script, or --module with a module's name"
+        )
+    return ProgramMaps(list(program), module, tokenizer, layer, head, which, measure, call, top_k)
 
-    group = "Look"
-    saves = (*SUFFIXES, PAGE)
-    saved_as = "a record"
-    passes_on = True
 
-    program: Annotated[list[str] | None, argument("SCRIPT", "The program and its own arguments.")] = None
-    module: Annotated[bool, option(TEXT, "--module", help="SCRIPT is the name of a module, as after python -m.")] = (
-        False
-    )
-    tokenizer: Annotated[
-        str | None,
-        option(
-            TEXT, "--tokenizer", metavar="NAME", help="The model whose tokens the ids are.", complete=completion.model
-        ),
-    ] = None
-    layer: Annotated[str | None, options.layer("Layers, in the order in which they ran.", "all")] = None
-    head: Annotated[str | None, options.head("Heads, from 0.", "all")] = None
-    which: Annotated[
-        choices.KindName | None, choice(SELECTION, choices.KindName, "--which", help="", show_default="the only one")
-    ] = None
-    measure: Annotated[choices.MeasureName, choice(SELECTION, choices.MeasureName, "--measure", help="")] = "weight"
-    call: Annotated[
-        int | None,
-        option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),
-    ] = None
-    top_k: Annotated[
-        int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
-    ] = 3
+class CaptureDocument(TypedDict):
+    """`.csv`: a row per cell, as for `run`."""
 
-    def report(self) -> Report:
-        [report] = self._reports()
-        return report
+    model: ModelDocument
+    records: Annotated[list[RecordDocument], "one per text of the batch"]
+
+
+@dataclass(frozen=True, repr=False)
+class ProgramMaps(Result):
+    """A program, and the part of its attention that is shown. It runs when it is shown or saved."""
+
+    program: list[str]
+    module: bool
+    tokenizer: str | None
+    layers: Selection | None
+    heads: Selection | None
+    which: str | None
+    measure: str
+    call: int | None
+    top_k: int
+
+    def __repr__(self) -> str:
+        return f"<ProgramMaps of {' '.join(self.program)}>"
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.reports()))
+
+    def document(self) -> CaptureDocument:
+        """Return what --json prints."""
+        found: CaptureDocument = json.loads("".join(document_text(self._records()[0])))
+        return found
 
     def reports(self) -> Iterator[Report]:
-        """Yield the report. Raises SystemExit with the program's exit code afterwards, if that is not 0."""
-        return self._reports()
+        """Run the program. List its modules, or show the maps that were chosen."""
+        if self.measure != "weight" or any(one is not None for one in (self.layers, self.heads, self.call, self.which)):
+            yield self.report()
+            return
+        seen, code = self._run(maps=False)
+        title = [Path(self.program[0]).name, repr(seen)[1:-1]]
+        yield Report(title, [_table(seen)] if seen.calls else [], dict, code=code)
 
-    def _reports(self) -> Iterator[Report]:
-        if not self.program:
-            raise RequestError("which program? as in: attncli capture my_script.py")
-        script = self.program[0]
-        if not self.module and not Path(script).is_file():
-            raise RequestError(
-                f"there is no file {script}: give the path of a script, or --module with a module's name"
-            )
-        from attncli.models.capture import capture
-
-        chosen = self.measure != "weight" or any(
-            one is not None for one in (self.layer, self.head, self.call, self.which)
-        )
-        maps = self.path is not None or self.for_program or chosen
-        calls = None if self.call is None else [self.call]
-        seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls, measure=self.measure)
-        with _output_of_program(to_stderr=self.for_program), seen:
-            code = _run(self.program, self.module)
-        name = Path(script).name
-        if maps:
-            count = len({one.layer for one in seen.calls})
-            layers = None if self.layer is None or count == 0 else select(self.layer, count, "layer")
-            records = seen.records(self.which, layers=layers, call=self.call)
-            yield self._of_records(name, [record.select(layers, self.head) for record in records])
-        else:
-            yield Report([name, repr(seen)[1:-1]], [_table(seen)] if seen.calls else [], dict)
-        if code:
-            raise SystemExit(code)
-
-    def _of_records(self, name: str, records: list[AttentionRecord]) -> Report:
+    def report(self) -> Report:
+        """Run the program, and show the maps that were chosen, or all."""
         from attncli.analysis.patterns import row_shares
-        from attncli.report.records import HeadMap, SmallMaps
 
-        if self.path is not None and self.path.suffix.lower() in SUFFIXES:
-            check_record_count(self.path, len(records))
+        records, code = self._records()
+
+        def save(path: Path) -> None:
+            check_record_count(path, len(records))
+            save_records(records, path)
 
         def save_page(path: Path) -> None:
             from attncli import page
 
             page.save_page(page.page(records, page.Start()), path)
 
-        measure = [] if self.measure == "weight" else ["share of norm"]
         parts: list[Part] = []
         for record in map(row_shares, records):
             of_one = len(record.layers) == len(record.heads) == 1
             title = [str(record.choice), f"{len(record.tokens)} tokens"]
             parts.append((HeadMap if of_one else SmallMaps)(record, title, self.top_k))
+        measure = [] if self.measure == "weight" else ["share of norm"]
+        texts = [f"{len(records)} texts"] if len(records) > 1 else []
         return Report(
-            [name, *measure, *([f"{len(records)} texts"] if len(records) > 1 else []), str(records[0].choice)],
+            [Path(self.program[0]).name, *measure, *texts, str(records[0].choice)],
             parts,
             lambda: json.loads("".join(document_text(records))),
-            files={**dict.fromkeys(SUFFIXES, lambda path: save_records(records, path)), PAGE: save_page},
+            files={**dict.fromkeys(SUFFIXES, save), PAGE: save_page},
+            code=code,
         )
+
+    def _records(self) -> tuple[list[AttentionRecord], int]:
+        """Run the program, and return its maps and its exit code."""
+        seen, code = self._run(maps=True)
+        count = len({one.layer for one in seen.calls})
+        layers = None if self.layers is None or count == 0 else select(self.layers, count, "layer")
+        records = seen.records(self.which, layers=layers, call=self.call)
+        return [record.select(layers, self.heads) for record in records], code
+
+    def _run(self, maps: bool) -> "tuple[Seen, int]":
+        """Run the program, and return what was seen and its exit code. maps: whether maps are kept."""
+        from attncli.models.capture import capture
+
+        calls = None if self.call is None else [self.call]
+        seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls, measure=self.measure)
+        os.dup2(sys.stderr.fileno(), 2)  # for what it writes past Python
+        with seen:
+            code = _run(self.program, self.module)
+        return seen, code
 
 
 def _table(seen: "Seen") -> Table:
@@ -173,30 +210,3 @@ def _run(program: list[str], module: bool) -> int:
     finally:
         sys.argv, sys.path[0] = before
     return 0
-
-
-@contextmanager
-def _output_of_program(to_stderr: bool) -> Iterator[None]:
-    """Give a program stdout and stderr, also for what it writes past Python. to_stderr: stdout goes there."""
-    os.dup2(sys.stderr.fileno(), 2)
-    if not to_stderr:
-        yield
-        return
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### capture
-
-model | model
-records | [record] | | one per text of the batch
-"""

@@ -2,23 +2,38 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 from attncli.base.errors import RequestError, install_hint
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import SAMPLE, names_of
+from attncli.features.inputs import SAMPLE, default_model, names_of
+from attncli.features.measure import measure
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
-from attncli.report import Report
 
 INSTEAD = "attncli run shows the same heads in lines"
 
 
-@dataclass(eq=False)
-class Explore(Feature):
+@measure(saves=(), json=False)
+def explore(
+    text: options.Text = None,
+    *,
+    pair: options.Pair = None,
+    model: options.ModelNames = None,
+    layer: Annotated[str | None, options.layer("The layer to begin with, from 0.", "a head that stands out")] = None,
+    head: Annotated[
+        str | None,
+        options.head("The head to begin with, from 0; or 3.1.", "a head that stands out"),
+    ] = None,
+    mask: options.MaskOption = None,
+    pad_to: options.PadTo = None,
+    measure: options.MeasureOption = "weight",
+    words: options.Words = False,
+    engine: options.EngineOption = "auto",
+    without: options.Without = None,
+    device: options.DeviceOption = "auto",
+    dtype: options.DtypeOption = "float32",
+) -> None:
     """Type a sentence and see all its heads, full screen.
 
     It opens with findings: the heads that stand out, each with its weight and the usual weight. n and p go through
@@ -34,49 +49,23 @@ class Explore(Feature):
       attncli explore -m smollm2 "The capital of France is"
       attncli explore -l 3 -H 1 --mask causal "The cat sat on the mat."
     """
+    _check_terminal()
+    try:
+        from attncli.live.explorer.app import Explorer
+    except ModuleNotFoundError as error:
+        raise RequestError(f"explore needs Textual: {install_hint('live')}") from error
+    from attncli.live import Session, check_models
+    from attncli.live.explorer.panes import ScreenState
 
-    group = "Look"
-    saves = ()
-    json = False
-
-    text: options.Text = None
-    pair: options.Pair = None
-    model: options.ModelNames = "minilm"
-    layer: Annotated[str | None, options.layer("The layer to begin with, from 0.", "a head that stands out")] = None
-    head: Annotated[
-        str | None,
-        options.head("The head to begin with, from 0; or 3.1.", "a head that stands out"),
-    ] = None
-    mask: options.MaskOption = None
-    pad_to: options.PadTo = None
-    measure: options.MeasureOption = "weight"
-    words: options.Words = False
-    engine: options.EngineOption = "auto"
-    without: options.Without = None
-    device: options.DeviceOption = "auto"
-    dtype: options.DtypeOption = "float32"
-
-    def reports(self) -> Iterator[Report]:
-        """Fill the screen until the user leaves. There is nothing to report."""
-        _check_terminal()
-        try:
-            from attncli.live.explorer.app import Explorer
-        except ModuleNotFoundError as error:
-            raise RequestError(f"explore needs Textual: {install_hint('live')}") from error
-        from attncli.live import Session, check_models
-        from attncli.live.explorer.panes import ScreenState
-
-        names = names_of(self.model)
-        check_models(names)  # a wrong name is refused before the screen is filled
-        session = Session([Opening(name, self.device, self.dtype, self.engine, self.without) for name in names])
-        text = Input(SAMPLE if self.text is None else self.text, self.pair)
-        look = ScreenState(names[0], text, self.mask, self.measure, self.words)
-        explorer = Explorer(session, look, self.pad_to, (self.layer, self.head))
-        explorer.run()
-        if explorer.return_code:
-            raise SystemExit(explorer.return_code)
-        return
-        yield
+    names = names_of(default_model() if model is None else model)
+    check_models(names)  # a wrong name is refused before the screen is filled
+    session = Session([Opening(name, device, dtype, engine, without) for name in names])
+    shown = Input(SAMPLE if text is None else text, pair)
+    look = ScreenState(names[0], shown, mask, measure, words)
+    explorer = Explorer(session, look, pad_to, (layer, head))
+    explorer.run()
+    if explorer.return_code:
+        raise SystemExit(explorer.return_code)
 
 
 def _check_terminal() -> None:

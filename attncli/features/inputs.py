@@ -210,7 +210,7 @@ def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engin
     """
     given = {name: value for name, value in how.items() if value is not None}
     if model is None or isinstance(model, str):
-        return Opening(model or default_model(), **given)
+        return Opening(default_model() if model is None else model, **given)
     from attncli.models.engine import check_model
 
     check_model(model)

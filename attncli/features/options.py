@@ -231,7 +231,7 @@ ModelOrSaved = Annotated[
     model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
 ]
 ModelNames = Annotated[
-    str, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, envvar="ATTNCLI_MODEL")
+    str | None, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, show_default="minilm")
 ]
 AS_TRAINED = "as trained"
 MaskOption = Annotated[

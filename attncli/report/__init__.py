@@ -50,8 +50,9 @@ class Report:
     pieces, where it is large. rows: returns the rows of a .csv, given the document. picture: the parts of a picture,
     where it has others than the report, and of a page, where the report has no map; or what makes them, where that
     takes long. files: how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that
-    stdout gets as it is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and
-    holds what there was by then. next, after_saving: the command to type next, and once a file was saved.
+    stdout gets as it is, in place of the parts. holds: False where a check said no. code: the exit code. partial: it
+    was interrupted, and holds what there was by then. next, after_saving: the command to type next, and once a file was
+    saved.
     """
 
     title: Sequence[str]
@@ -62,6 +63,7 @@ class Report:
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     verbatim: str | None = None
     holds: bool | None = None
+    code: int = 0
     partial: bool = False
     next: NextCommand | None = None
     pieces: Callable[[], Iterable[str]] | None = None
