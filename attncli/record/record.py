@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +28,9 @@ from attncli.record.selection import Choice, Heads, Selection, choose_heads, nam
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
+SHOWING = "attncli.report.showing"  # what shows a record: a room above, imported when it is asked for
 SHOWN_TOKENS = 5  # in a record's repr
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 LOADED = (".safetensors", ".npz")  # formats that hold the complete record
@@ -316,27 +317,23 @@ class AttentionRecord:
 
         Raises RequestError for a missing layer, head or token, or an unwritable place.
         """
-        from attncli.report import showing
+        page: str = import_module(SHOWING).page(self, path, **options)
+        return page
 
-        return showing.page(self, path, **options)
-
-    def figure(self, path: str | Path | None = None, **options: Any) -> "Figure":
-        """Return a matplotlib figure of these maps. Also save it if a `path` (.png, .svg, .pdf) is given.
+    def figure(self, path: str | Path | None = None, **options: Any) -> Any:
+        """Return a matplotlib `Figure` of these maps. Also save it if a `path` (.png, .svg, .pdf) is given.
 
         Options are those of `attncli heatmap`: layers, heads (as for `select`), style, mean, special, words,
         segments, query, vmax, cmap, title, width, font, font_size: see `attncli.report.figure.record`. And dpi.
 
         Raises RequestError for a missing layer, head or token, or an unwritable place.
         """
-        from attncli.report import showing
-
-        return showing.figure(self, path, **options)
+        return import_module(SHOWING).figure(self, path, **options)
 
     def _repr_html_(self) -> str:
         """Return the page in a frame, for notebooks."""
-        from attncli.report import showing
-
-        return showing.notebook(self)
+        shown: str = import_module(SHOWING).notebook(self)
+        return shown
 
     def document(self) -> RecordDocument:
         """Return this text's entry under "records" in `run --json`."""

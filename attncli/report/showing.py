@@ -1,7 +1,7 @@
 """Show a record, as in pandas: `record.page()`, `record.figure()`, and in a notebook.
 
-This is the one door that leads up: a record imports this module inside those methods, and nothing else of this room.
-A medium is imported when it is asked for, so that a page needs no matplotlib.
+A record names this module (`SHOWING` in `record/record.py`), and imports it when it is asked to show itself. A
+medium is imported when it is asked for, so that a page needs no matplotlib.
 """
 
 import html
