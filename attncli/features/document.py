@@ -21,6 +21,7 @@ from attncli import features
 from attncli.base import choices
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import OutputDocument
+from attncli.features.models import NetworkDocument
 from attncli.record.parts import ModelDocument, PlaceDocument
 
 PARTS = """
@@ -75,7 +76,8 @@ attention.terms | {[[float]]}? | `[query][key]` | the terms of each score by nam
     (scaled q · k), and what positions, a bias or a softcap add (`run --terms`)
 """
 
-SHARED = {ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"}  # which have sections of their own
+# The types that have sections of their own.
+SHARED = {ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output", NetworkDocument: "network"}
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 
 
@@ -168,8 +170,9 @@ def sections() -> dict[str, Section]:
     for name in features.NAMES:
         module = importlib.import_module(f"{features.__name__}.{name}")
         found.update(read_sections(getattr(module, "FIELDS", "")))
-        if (one := getattr(module, f"{name.title()}Document", None)) is not None:
-            found[name] = section_of(one)
+        for heading in (name, f"{name} show"):  # `models show` is the only one
+            if (one := getattr(module, f"{heading.title().replace(' ', '')}Document", None)) is not None:
+                found[heading] = section_of(one)
     return found
 
 
