@@ -12,7 +12,7 @@ and through the residual connection beside it. W is the mean over heads:
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class Followed:
         """Return the document of --json: the share of each input token per layer and query, also as a record."""
         entry = self.as_record().document()
         for shown, method in zip(entry["attention"], cycle(self.shares)):
-            shown["method"] = method
+            shown["method"] = cast(choices.Method, method)
         rows = dict(self.shares) if self.flows is None else {**self.shares, "maximum_flow": self.flows}
         return {
             "model": self.record.model.document(),

@@ -44,17 +44,16 @@ class Report:
 
     title: its pieces, from the model to the size of the text. document: makes what --json prints. rows: returns the
     rows of a .csv, given the document. picture: the parts of a picture, where it has others than the report, and of a
-    page, where the report has no map. files:
-    how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it
-    is, in place of the parts. holds: False where a check said no. partial: it was interrupted, and holds what there
-    was by then.
+    page, where the report has no map; or what makes them, where that takes long. files: how it is saved in files of
+    other kinds, such as records, by their suffixes. verbatim: text that stdout gets as it is, in place of the parts.
+    holds: False where a check said no. partial: it was interrupted, and holds what there was by then.
     """
 
     title: Sequence[str]
     parts: Sequence[Part]
     document: Callable[[], Mapping[str, Any]]
     rows: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
-    picture: Sequence[Part] | None = None
+    picture: Sequence[Part] | Callable[[], Sequence[Part]] | None = None
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     verbatim: str | None = None
     holds: bool | None = None
@@ -91,24 +90,27 @@ class Report:
         suffix = check_suffix(path, (*PICTURES, PAGE, *dict.fromkeys([*DOCUMENTS, *self.files])), "a report")
         if suffix in self.files:
             self.files[suffix](path)
-        elif suffix in DOCUMENTS:
+            return
+        if suffix in DOCUMENTS:
             document = self.document()
             save_document(document, self.rows(document), path)
-        elif suffix == PAGE:
+            return
+        drawn = self.picture() if callable(self.picture) else self.picture
+        if suffix == PAGE:
             from attncli.page.document import save_page
             from attncli.report.page import page_of
 
-            save_page(page_of(self.title, [*self.parts, *(self.picture or ())]), path)
+            save_page(page_of(self.title, [*self.parts, *(drawn or ())]), path)
         else:
             from attncli.report.figure import figure_of
             from attncli.report.figure.drawing import has_dots, save_figure
             from attncli.report.paper import paper
 
             sheet = paper(**printed)
-            drawn = figure_of(self.title, self.parts if self.picture is None else self.picture, sheet)
-            if sheet.dpi is not None and suffix != ".png" and not has_dots(drawn):
+            figure = figure_of(self.title, self.parts if drawn is None else drawn, sheet)
+            if sheet.dpi is not None and suffix != ".png" and not has_dots(figure):
                 raise RequestError(f"--dpi has no effect on {path}: its lines have no dots; leave it out")
-            save_figure(drawn, path, sheet.dots)
+            save_figure(figure, path, sheet.dots)
 
 
 class Result:
