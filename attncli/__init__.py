@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attncli.checks.code.check import check
     from attncli.corpus.reducer import corpus_statistics
     from attncli.features.ablate import ablate
+    from attncli.features.compare import compare
     from attncli.features.cut import cut
     from attncli.features.diff import diff
     from attncli.features.explain import explain
@@ -47,6 +48,7 @@ HOMES = {
     "check": "attncli.checks.code.check",
     "corpus_statistics": "attncli.corpus.reducer",
     "ablate": "attncli.features.ablate",
+    "compare": "attncli.features.compare",
     "cut": "attncli.features.cut",
     "diff": "attncli.features.diff",
     "explain": "attncli.features.explain",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "check",
     "corpus_statistics",
     "ablate",
+    "compare",
     "cut",
     "diff",
     "explain",

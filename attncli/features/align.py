@@ -8,33 +8,44 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.base import choices
+from attncli.base.arrays import titled
 from attncli.base.files import PAGE, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import counted
 from attncli.base.untrusted import read_regular
 from attncli.features import options
-from attncli.features.feature import Feature
 from attncli.features.inputs import check_one, notify, read_inputs
+from attncli.features.measure import measure
 from attncli.features.options import MODEL, argument, option
 from attncli.record import AttentionRecord, ModelInfo, save_records
 from attncli.record.making import record_of
+from attncli.record.parts import ModelDocument, RecordDocument
 from attncli.record.record import SUFFIXES
-from attncli.report import NextCommand, Part, Report, TextLine
+from attncli.report import NextCommand, Part, Report, Result, TextLine
 from attncli.report.records import HeadMap, RecordPicture
 
 if TYPE_CHECKING:
-    from attncli.align.checkpoint import AlignCheckpoint
     from attncli.align.translate import Alignment
 
 SAMPLE = "3 March 2021"
-ENTRIES = ("text", "output", "date", "probability", "doubt", "characters", "emitted", "probabilities")
 
 
-@dataclass(eq=False)
-class Align(Feature):
+@measure(saves=(*SUFFIXES, PAGE, *PICTURES), saved_as="an alignment")
+def align(
+    text: Annotated[str | None, argument("TEXT", "The date. Without it: a sample.")] = None,
+    *,
+    file: options.File = None,
+    attention: Annotated[
+        choices.AttentionName,
+        option(
+            MODEL, "--attention", metavar="NAME", help="Bahdanau's additive; Luong's dot, general, concat; transformer."
+        ),
+    ] = "additive",
+) -> "AlignedDates":
     """Translate dates with small networks, and show the alignment.
 
     A date becomes YYYY-MM-DD, and the attention is an alignment: one row for each character written, one column for
@@ -51,60 +62,17 @@ class Align(Feature):
       attncli align --json "03.03.2021"
       attncli align "32 March 2020"
     """
+    texts = [one.text for one in read_inputs(text, None, file, sample=SAMPLE)]
+    from attncli.align.checkpoint import load
+    from attncli.align.translate import translate
 
-    group = "Understand"
-    saves = (*SUFFIXES, PAGE, *PICTURES)
-    saved_as = "an alignment"
-
-    text: Annotated[str | None, argument("TEXT", "The date. Without it: a sample.")] = None
-    file: options.File = None
-    attention: Annotated[
-        choices.AttentionName,
-        option(
-            MODEL, "--attention", metavar="NAME", help="Bahdanau's additive; Luong's dot, general, concat; transformer."
-        ),
-    ] = "additive"
-
-    def report(self) -> Report:
-        texts = [one.text for one in read_inputs(self.text, None, self.file, sample=SAMPLE)]
-        if self.suffix in PICTURES:
-            check_one(len(texts), "give the one to draw as TEXT", lines=False)
-        from attncli.align.checkpoint import load
-        from attncli.align.translate import translate
-        from attncli.page import page, save_page
-
-        checkpoint = load(self.attention)
-        alignments = list(counted(translate(checkpoint.network, texts), len(texts), "texts"))
-        for one in alignments:
-            if one.doubt is not None:
-                notify(f'"{one.text}": {one.doubt}')
-        model = _describe_model(checkpoint)
-        records = [record for one in alignments for record in records_of_alignment(one, model)]
-        files = {suffix: partial(save_records, records) for suffix in SUFFIXES if suffix != ".json"}
-        return Report(
-            [],
-            [part for one in alignments for part in _parts(one, model)],
-            lambda: _document(checkpoint, model, alignments, records),
-            picture=[RecordPicture(records[0])],
-            files={**files, PAGE: lambda path: save_page(page(records), path)},
-            next=NextCommand("align", {"output_path": "align.html"}),
-        )
-
-
-def _parts(alignment: "Alignment", model: ModelInfo) -> list[Part]:
-    """Return the output and its probability, and the mean map of the heads of the last layer."""
-    mean = alignment.maps["cross"][-1].mean(axis=0)
-    [record] = records_of_alignment(replace(alignment, maps={"cross": mean}), model)
-    title = [f"{alignment.text} → {alignment.output}", f"probability {alignment.probability:.4g}", model.name]
-    if model.heads > 1:
-        title.append(f"mean of the {model.heads} heads of layer {model.layers - 1}")
-    return [TextLine(" · ".join(title), "strong"), HeadMap(record, title, 3)]
-
-
-def _describe_model(checkpoint: "AlignCheckpoint") -> ModelInfo:
-    """Describe the network like any model."""
+    checkpoint = load(attention)
+    alignments = list(counted(translate(checkpoint.network, texts), len(texts), "texts"))
+    for one in alignments:
+        if one.doubt is not None:
+            notify(f'"{one.text}": {one.doubt}')
     sizes = checkpoint.sizes
-    return ModelInfo(
+    model = ModelInfo(
         name=f"align-{checkpoint.attention}",
         path=str(checkpoint.path),
         sha256=hashlib.sha256(read_regular(checkpoint.path)).hexdigest(),
@@ -112,6 +80,118 @@ def _describe_model(checkpoint: "AlignCheckpoint") -> ModelInfo:
         heads=sizes.get("heads", 1),
         hidden_size=sizes.get("d_hidden") or sizes["d_model"],
     )
+    return AlignedDates(model, checkpoint.attention, checkpoint.seed, checkpoint.steps, sizes, alignments)
+
+
+class _AlignModel(ModelDocument):
+    attention: Annotated[str, "as in `--attention`"]
+    seed: Annotated[int, "of the training"]
+    steps: Annotated[int, "of the training"]
+    sizes: Annotated[dict[str, int], "sizes of its parts"]
+
+
+class _AlignmentEntry(TypedDict):
+    """One per text, in order."""
+
+    text: Annotated[str, "the input"]
+    output: Annotated[str, "the output: an ISO date, or `none` for a text that is no date"]
+    date: Annotated[str | None, "the output, if it is a day from 1950 to 2049"]
+    probability: Annotated[float, "of the whole output"]
+    doubt: Annotated[str | None, "why the output may be wrong, in words"]
+    characters: Annotated[list[str], "the input, with [END]", "`[character]`"]
+    emitted: Annotated[list[str], "the output, with [END] unless it never ended", "`[emitted]`"]
+    probabilities: Annotated[list[float], "of each character, given those before", "`[emitted]`"]
+
+
+class AlignDocument(TypedDict):
+    """`.csv`: a row per cell, as for `run`."""
+
+    model: _AlignModel
+    alignments: list[_AlignmentEntry]
+    records: Annotated[
+        list[RecordDocument],
+        "the maps: for each text the cross-attention, then for a Transformer the self-attention of encoder and decoder",
+    ]
+
+
+@dataclass(frozen=True, repr=False)
+class AlignedDates(Result):
+    """Dates that a network translated, and its attention.
+
+    attention: the kind of attention of the network; seed, steps: of its training; sizes: of its parts. alignments: one
+    per text.
+    """
+
+    model: ModelInfo
+    attention: str
+    seed: int
+    steps: int
+    sizes: dict[str, int]
+    alignments: "Sequence[Alignment]"
+
+    def __repr__(self) -> str:
+        return titled(self, self.model.name, *(f"{one.text} → {one.output}" for one in self.alignments))
+
+    @property
+    def records(self) -> list[AttentionRecord]:
+        """The maps: for each text a record per kind of attention, the cross-attention first."""
+        return [record for one in self.alignments for record in records_of_alignment(one, self.model)]
+
+    def document(self) -> AlignDocument:
+        """Return what --json prints: the maps are records, as in `run --json`."""
+        return {
+            "model": {
+                **self.model.document(),
+                "attention": self.attention,
+                "seed": self.seed,
+                "steps": self.steps,
+                "sizes": self.sizes,
+            },
+            "alignments": [
+                {
+                    "text": one.text,
+                    "output": one.output,
+                    "date": one.date,
+                    "probability": one.probability,
+                    "doubt": one.doubt,
+                    "characters": one.characters,
+                    "emitted": one.emitted,
+                    "probabilities": one.probabilities,
+                }
+                for one in self.alignments
+            ],
+            "records": [record.document() for record in self.records],
+        }
+
+    def report(self) -> Report:
+        """Show each output with its probability, and the mean map of the heads of the last layer."""
+        model, parts = self.model, list[Part]()
+        for one in self.alignments:
+            mean = one.maps["cross"][-1].mean(axis=0)
+            [record] = records_of_alignment(replace(one, maps={"cross": mean}), model)
+            title = [f"{one.text} → {one.output}", f"probability {one.probability:.4g}", model.name]
+            if model.heads > 1:
+                title.append(f"mean of the {model.heads} heads of layer {model.layers - 1}")
+            parts += [TextLine(" · ".join(title), "strong"), HeadMap(record, title, 3)]
+        files = {suffix: partial(save_records, self.records) for suffix in SUFFIXES if suffix != ".json"}
+        return Report(
+            [],
+            parts,
+            self.document,
+            picture=self._picture,
+            files={**files, PAGE: self._save_page},
+            next=NextCommand("align", {"output_path": "align.html"}),
+        )
+
+    def _picture(self) -> list[Part]:
+        """Return the cross-attention of the one text. Raises RequestError for several."""
+        check_one(len(self.alignments), "give the one to draw as TEXT", lines=False)
+        return [RecordPicture(self.records[0])]
+
+    def _save_page(self, path: Path) -> None:
+        from attncli.page import page, save_page
+
+        save_page(page(self.records), path)
 
 
 def records_of_alignment(alignment: "Alignment", model: ModelInfo) -> list[AttentionRecord]:
@@ -126,43 +206,3 @@ def records_of_alignment(alignment: "Alignment", model: ModelInfo) -> list[Atten
         record_of(weights, *tokens[kind], mask="causal" if kind == "decoder" else "padding", kind=kind, model=model)
         for kind, weights in alignment.maps.items()
     ]
-
-
-def _document(
-    checkpoint: "AlignCheckpoint",
-    model: ModelInfo,
-    alignments: "Sequence[Alignment]",
-    records: Sequence[AttentionRecord],
-) -> dict[str, Any]:
-    """Return the document of --json: the maps are records, as in `run --json`."""
-    training = {name: getattr(checkpoint, name) for name in ("attention", "seed", "steps", "sizes")}
-    return {
-        "model": model.document() | training,
-        "alignments": [{name: getattr(one, name) for name in ENTRIES} for one in alignments],
-        "records": [record.document() for record in records],
-    }
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### align
-
-model | model
-model.attention | str | | as in `--attention`
-model.seed | int | | of the training
-model.steps | int | | of the training
-model.sizes | {int} | | sizes of its parts
-alignments | [object] | | one per text, in order
-alignments.text | str | | the input
-alignments.output | str | | the output: an ISO date, or `none` for a text that is no date
-alignments.date | str or null | | the output, if it is a day from 1950 to 2049
-alignments.probability | float | | of the whole output
-alignments.doubt | str or null | | why the output may be wrong, in words
-alignments.characters | [str] | `[character]` | the input, with [END]
-alignments.emitted | [str] | `[emitted]` | the output, with [END] unless it never ended
-alignments.probabilities | [float] | `[emitted]` | of each character, given those before
-records | [record] | | the maps: for each text the cross-attention, then for a Transformer the self-attention
-    of encoder and decoder
-
-`.csv`: a row per cell, as for `run`.
-"""

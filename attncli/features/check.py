@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, TypedDict, cast
 
 import numpy as np
 
@@ -18,23 +18,75 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.base.progress import progress
+from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import chosen_layers, notify, read_inputs
+from attncli.features.inputs import layers_or, notify, read_inputs
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import MORE, SELECTION, argument, choice, option
-from attncli.report import Column, MapAxis, Maps, Panel, Part, Report, Table, TextLine
+from attncli.report import Column, MapAxis, Maps, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import Cell
 
-SHORTEST, LONGEST = 0.1, 86_400.0  # seconds
-SMALLEST, LARGEST = 0.1, 10_000.0  # gigabytes
-ABOUT_CODE = ("means", "layout", "map", "give", "nowhere", "text", "layer", "head", "seconds", "gigabytes")
-WRONG = Cell("WRONG", "wrong")
-VERDICTS: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: "not checked"}
-NOT_PROMISED = "not promised"  # begins a note
+SECONDS, SHORTEST, LONGEST = 60.0, 0.1, 86_400.0
+GIGABYTES, SMALLEST, LARGEST = 4.0, 0.1, 10_000.0
 
 
-@dataclass(eq=False)
-class Check(Feature):
+@measure(saves=())
+def check(
+    what: Annotated[str | None, argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None,
+    text: Annotated[str | None, argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
+    *,
+    means: Annotated[
+        choices.MaskMeans | None, choice(SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: ")
+    ] = None,
+    layout: Annotated[
+        str | None,
+        option(SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'),
+    ] = None,
+    map: Annotated[
+        list[str] | None,
+        option(SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."),
+    ] = None,
+    give: Annotated[
+        list[str] | None,
+        option(SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."),
+    ] = None,
+    nowhere: Annotated[
+        choices.Nowhere | None,
+        choice(
+            SELECTION,
+            choices.Nowhere,
+            "--nowhere",
+            rare=True,
+            help="A query that may see nothing gives: ",
+            show_default="any",
+        ),
+    ] = None,
+    model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None,
+    layer: options.ALayer = None,
+    head: options.AHead = None,
+    seconds: Annotated[
+        float | None,
+        option(
+            MORE,
+            "--time-limit",
+            rare=True,
+            metavar="SECONDS",
+            help="End it after this time.",
+            show_default=str(SECONDS),
+        ),
+    ] = None,
+    gigabytes: Annotated[
+        float | None,
+        option(
+            MORE,
+            "--memory-limit",
+            rare=True,
+            metavar="GB",
+            help="The memory it may take besides torch's.",
+            show_default=str(GIGABYTES),
+        ),
+    ] = None,
+) -> "CheckedCode | CheckedModel":
     """Check your own attention, and find the mistake.
 
     Your code runs on many inputs, masks and precisions, and is compared with the formula: in a process of its own, to
@@ -53,101 +105,60 @@ class Check(Feature):
       attncli check my_attention.py:MyAttention
       attncli check my_attention.py:MyAttention -m minilm -l 3 -H 1 "The cat sat."
     """
-
-    group = "Understand"
-    saves: ClassVar[tuple[str, ...]] = ()
-
-    what: Annotated[str | None, argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None
-    text: Annotated[str | None, argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None
-    means: Annotated[
-        choices.MaskMeans | None, choice(SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: ")
-    ] = None
-    layout: Annotated[
-        str | None,
-        option(SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'),
-    ] = None
-    map: Annotated[
-        list[str] | None,
-        option(SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."),
-    ] = None
-    give: Annotated[
-        list[str] | None,
-        option(SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."),
-    ] = None
-    nowhere: Annotated[
-        choices.Nowhere,
-        choice(SELECTION, choices.Nowhere, "--nowhere", rare=True, help="A query that may see nothing gives: "),
-    ] = "any"
-    model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None
-    layer: options.OneLayer = "-1"
-    head: options.OneHeadOption = "0"
-    seconds: Annotated[
-        float, option(MORE, "--time-limit", rare=True, metavar="SECONDS", help="End it after this time.")
-    ] = 60.0
-    gigabytes: Annotated[
-        float, option(MORE, "--memory-limit", rare=True, metavar="GB", help="The memory it may take besides torch's.")
-    ] = 4.0
-
-    def report(self) -> Report:
-        if self.what is None or _names_model(self.what):
-            return _laws_report(self._check_model())
-        return _code_report(self._check_code(self.what))
-
-    def _check_code(self, what: str) -> dict[str, Any]:
-        """Check code in a process of its own. Raises RequestError if nothing of it can be checked."""
-        if self.model is None:
-            self.refuse("without -m", "text", "layer", "head")
-        _check_number("--time-limit", self.seconds, SHORTEST, LONGEST)
-        _check_number("--memory-limit", self.gigabytes, SMALLEST, LARGEST)
-        chosen = {
-            "layout": self.layout,
-            "means": self.means,
-            "map": _parse_pairs("--map", self.map),
-            "give": {name: _parse_value(text) for name, text in _parse_pairs("--give", self.give).items()},
-            "nowhere": self.nowhere,
-        }
-        real = None if self.model is None else self._locate_layer(self.model)
-        from attncli.checks.code.process import Checking
-
-        with progress(None, "checks") as advance, Checking(what, chosen, real, self.seconds, self.gigabytes) as child:
-            try:
-                document = child.result(advance)
-            except RequestError as error:
-                reason, *adapter = str(error).split("\n")
-                if adapter:
-                    notify("\n".join(["an adapter to paste, with each ... filled in:", *adapter]))
-                raise RequestError(reason) from error
-        holds = [one["holds"] for one in document["checks"]]
-        if not document["right"] and False not in holds:
-            why = document["checks"][0]["note"] if holds else document["verdict"]
-            raise RequestError(printable(f"nothing of {quoted(what)} could be checked: {why}"))
-        return document
-
-    def _locate_layer(self, model: str) -> dict[str, Any]:
-        """Find the model's files. Return what the other process needs to load the layer."""
-        from attncli.models.hub import locate
-
-        [one] = read_inputs(self.text, None, None)
-        place = locate(model)
-        files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
-        return {"place": files, **one._asdict(), "layer": chosen_layers(self, "-1"), "head": self.head}
-
-    def _check_model(self) -> dict[str, Any]:
-        """Check the laws of the model that WHAT or -m names. Raises RequestError if none can be checked."""
-        if self.what is None and self.model is None:
+    if what is None or _names_model(what):
+        if what is None and model is None:
             raise RequestError("say what to check: FILE.py:NAME, transformers:llama, or -m DIR")
-        self.refuse("on a model, which is checked by its behaviour", *ABOUT_CODE)
-        if self.what is not None:
-            self.refuse("on a model that is made of its configuration", "model")
+        about_code = {"means": means, "layout": layout, "map": map, "give": give, "nowhere": nowhere}
+        limits = {"seconds": seconds, "gigabytes": gigabytes}
+        why = "on a model, which is checked by its behaviour"
+        no_effect(why, **about_code, text=text, layer=layer, head=head, **limits)
+        if what is not None:
+            no_effect("on a model that is made of its configuration", model=model)
         from attncli.checks.behaviour.laws import examine
         from attncli.checks.behaviour.opening import open_checkpoint, open_named
 
         with progress(None, "laws") as advance:
-            opened = open_named(self.what) if self.what is not None else open_checkpoint(self.model or "")
-            result = examine(opened.name, opened.kind, opened.make, advance=lambda _: advance())
-        if all(one.holds is None for one in result.outcomes):
-            raise RequestError(f"nothing of {quoted(opened.name)} could be checked: {result.outcomes[0].note}")
-        return result.document()
+            opened = open_named(what) if what is not None else open_checkpoint(model or "")
+            found = examine(opened.name, opened.kind, opened.make, advance=lambda _: advance())
+        if all(one.holds is None for one in found.outcomes):
+            raise RequestError(f"nothing of {quoted(opened.name)} could be checked: {found.outcomes[0].note}")
+        return CheckedModel(cast("CheckDocument", found.document()))
+    if model is None:
+        no_effect("without -m", text=text, layer=layer, head=head)
+    seconds, gigabytes = SECONDS if seconds is None else seconds, GIGABYTES if gigabytes is None else gigabytes
+    _check_number("--time-limit", seconds, SHORTEST, LONGEST)
+    _check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
+    chosen = {
+        "layout": layout,
+        "means": means,
+        "map": _parse_pairs("--map", map),
+        "give": {name: _parse_value(value) for name, value in _parse_pairs("--give", give).items()},
+        "nowhere": nowhere or "any",
+    }
+    real: dict[str, Any] | None = None
+    if model is not None:
+        from attncli.models.hub import locate
+
+        [one] = read_inputs(text, None, None)
+        place = locate(model)
+        files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
+        number = str(layers_or("-1", layer, head))
+        real = {"place": files, **one._asdict(), "layer": number, "head": "0" if head is None else str(head)}
+    from attncli.checks.code.process import Checking
+
+    with progress(None, "checks") as advance, Checking(what, chosen, real, seconds, gigabytes) as child:
+        try:
+            document = cast("CheckDocument", child.result(advance))
+        except RequestError as error:
+            reason, *adapter = str(error).split("\n")
+            if adapter:
+                notify("\n".join(["an adapter to paste, with each ... filled in:", *adapter]))
+            raise RequestError(reason) from error
+    holds = [one["holds"] for one in document["checks"]]
+    if not document["right"] and False not in holds:
+        why = document["checks"][0]["note"] if holds else document["verdict"]
+        raise RequestError(printable(f"nothing of {quoted(what)} could be checked: {why}"))
+    return CheckedCode(document)
 
 
 def _names_model(name: str) -> bool:
@@ -193,111 +204,175 @@ def _check_number(option: str, number: float, least: float, most: float) -> None
         raise RequestError(f"{option} {number:g} is out of range: give one from {least:g} to {most:g}")
 
 
-# --- reports --------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------
 
 
-def _code_report(document: dict[str, Any]) -> Report:
-    """Report each check, the maps of a layer, the verdict, and for each mistake its place and its remedy."""
-    # The verdict on right code has its conventions.
-    conventions = [] if document["right"] else [TextLine("; ".join(document["conventions"]))]
-    table = Table(
-        [Column("check", "prose"), Column("verdict", "name"), Column("difference"), Column("note", "prose", leaves=1)],
-        [
-            (one["name"], VERDICTS[one["holds"]], _difference(one["difference"]), one["note"])
-            for one in document["checks"]
-        ],
-    )
-    parts: list[Part] = [*conventions, table]
-    if (maps := document["maps"]) is not None:  # the head's own, and what somebody's attention makes of its layer
-        made = {"of the model": maps["ours"]}
-        made |= {f"by {printable(document['name'])}": maps["theirs"]} if maps["theirs"] else {}
-        head = f"{maps['layer']}.{maps['head']}"
-        panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
-        parts.append(Maps([panels], MapAxis("queries", maps["shown"]), MapAxis("keys", maps["shown"])))
-    lines = []
-    for one in document["diagnosis"]:
-        where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
-        lines.append(f"{where}{one['remedy']}")
-    if document["smallest"]:
-        lines.append(f"the smallest input that shows it, {document['smallest']}")
-    if document["hint"]:
-        lines.append(document["hint"])
-    return _report(document, [*parts, TextLine(document["verdict"], "strong"), *map(TextLine, lines)])
+class _CheckEntry(TypedDict):
+    """All checks, in order."""
+
+    name: str
+    holds: Annotated[bool | None, "null if it could not be checked"]
+    difference: Annotated[
+        float | None,
+        "largest difference between an element of its output and the formula's, or of the quantity checked; null if "
+        "there is none or it is NaN",
+    ]
+    note: Annotated[str, "why it could not be checked, or a finding; otherwise empty"]
+    backend: NotRequired[Annotated[str, "for a model: eager, sdpa, flex_attention or flash_attention_2"]]
+    tolerance: NotRequired[
+        Annotated[float | None, "for a model: the difference that rounding explains; 0 if tokens are counted"]
+    ]
+    position: NotRequired[Annotated[int | None, "for a model: the token that moved most", "token"]]
+    part: NotRequired[Annotated[str, "for a model with several parts: encoder, decoder or cross; otherwise empty"]]
+    layer: NotRequired[Annotated[int | None, "for a model: the first layer that moved"]]
+    head: NotRequired[Annotated[int | None, "for a model: the head that moved most there"]]
+    dtype: NotRequired[Annotated[str, "for a model: its dtype in the check"]]
+    says: NotRequired[Annotated[str, "for a model: the leak and the note in words"]]
 
 
-def _laws_report(document: dict[str, Any]) -> Report:
-    """Report each law on each backend, the verdict, the place of each leak, and what was not checked and why."""
-    backends = [one["name"] for one in document["backends"] if one["available"]]
-    cells: dict[str, dict[str, str | Cell]] = {}
-    for one in document["checks"]:
-        unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
-        verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
-        cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
-    rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
-    table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
-    lines = [f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False]
-    checked = {one["name"] for one in document["checks"] if one["holds"] is not None}
-    for one in document["checks"]:
-        if one["note"].startswith(NOT_PROMISED):
-            lines.append(f"{one['name']}: {one['note']}")
-        elif one["holds"] is None:
-            law = f"{one['name']} with {one['backend']}" if one["name"] in checked else one["name"]
-            lines.append(f"not checked: {law} ({one['note']})")
-    lines += [f"not checked: {one['name']} ({one['note']})" for one in document["backends"] if not one["available"]]
-    return _report(document, [table, TextLine(document["verdict"], "strong"), *map(TextLine, dict.fromkeys(lines))])
+class _BackendEntry(TypedDict):
+    """For a model: the backends tried."""
+
+    name: str
+    available: Annotated[bool, "false if it can't run here"]
+    note: Annotated[str, "the reason; otherwise empty"]
 
 
-def _report(document: dict[str, Any], parts: Sequence[Part]) -> Report:
-    return Report([f"{document['name']} as {document['kind']}"], parts, lambda: document, holds=bool(document["right"]))
+class _DiagnosisEntry(TypedDict):
+    """The mistakes that give the same numbers; empty if the code is right or no known mistake does."""
+
+    mistake: Annotated[str, 'its name: "no scale"']
+    says: Annotated[str, 'the same, to follow "attention"']
+    remedy: Annotated[str, "how to fix it"]
+    line: Annotated[int | None, "line of the file: a guess, from a search for the operation"]
+    text: Annotated[str, "the text of that line; otherwise empty"]
+
+
+class _MapsEntry(TypedDict):
+    """With `-m`: a head of the layer whose weights were put into the code."""
+
+    layer: Annotated[int, "layer number in the model"]
+    head: Annotated[int, "head number in its layer"]
+    tokens: Annotated[list[str], "", "`[token]`"]
+    shown: Annotated[list[str], "the tokens as the terminal shows them: `[UNK:☃]`", "`[token]`"]
+    theirs: Annotated[list[list[float]] | None, "the map of the code; null if it can't be found", "`[query][key]`"]
+    ours: Annotated[list[list[float]], "the head's own map", "`[query][key]`"]
+
+
+class CheckDocument(TypedDict):
+    name: Annotated[str, "of the checked function or class"]
+    kind: Annotated[str, '"attention"; for a model a description of it']
+    checks: list[_CheckEntry]
+    backends: NotRequired[list[_BackendEntry]]
+    conventions: Annotated[
+        list[str],
+        "conventions that differ from attncli's and are right, in words: the order of dimensions, the meaning of True "
+        "in a mask",
+        "`[convention]`",
+    ]
+    diagnosis: list[_DiagnosisEntry]
+    smallest: Annotated[
+        str | None, "if no known mistake explains it: the smallest input on which it differs, and both results"
+    ]
+    unchecked: NotRequired[Annotated[list[str], "for code: the parameters that were never passed", "`[parameter]`"]]
+    hint: Annotated[str | None, "the option that would make it right, or its mask understood"]
+    maps: _MapsEntry | None
+    verdict: Annotated[str, "one sentence"]
+    right: Annotated[bool, "true if something was checked and nothing is wrong; otherwise the exit code is 1"]
+
+
+WRONG = Cell("WRONG", "wrong")
+VERDICTS: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: "not checked"}
+NOT_PROMISED = "not promised"  # begins a note
+
+
+@dataclass(frozen=True, repr=False)
+class Checked(Result):
+    """The checks of attention. found: all of them, and the verdict."""
+
+    found: CheckDocument
+
+    def __repr__(self) -> str:
+        return printable(f"<{type(self).__name__}: {self.found['verdict']}>")
+
+    def document(self) -> CheckDocument:
+        """Return what --json prints."""
+        return self.found
+
+    def report(self) -> Report:
+        """Show the checks and the verdict; it holds if nothing is wrong."""
+        title = f"{self.found['name']} as {self.found['kind']}"
+        return Report([title], self._parts(), self.document, holds=self.found["right"])
+
+    def _parts(self) -> list[Part]:
+        raise NotImplementedError
+
+
+class CheckedCode(Checked):
+    """Somebody's code, compared with the formula."""
+
+    def _parts(self) -> list[Part]:
+        """Return each check, the maps of a layer, the verdict, and for each mistake its place and its remedy."""
+        document = self.found
+        # The verdict on right code has its conventions.
+        conventions = [] if document["right"] else [TextLine("; ".join(document["conventions"]))]
+        table = Table(
+            [
+                Column("check", "prose"),
+                Column("verdict", "name"),
+                Column("difference"),
+                Column("note", "prose", leaves=1),
+            ],
+            [
+                (one["name"], VERDICTS[one["holds"]], _difference(one["difference"]), one["note"])
+                for one in document["checks"]
+            ],
+        )
+        parts: list[Part] = [*conventions, table]
+        if (maps := document["maps"]) is not None:  # the head's own, and what somebody's attention makes of its layer
+            made = {"of the model": maps["ours"]}
+            made |= {f"by {printable(document['name'])}": maps["theirs"]} if maps["theirs"] else {}
+            head = f"{maps['layer']}.{maps['head']}"
+            panels = [Panel(f"{head} {by}", np.array(weights, np.float32)) for by, weights in made.items()]
+            parts.append(Maps([panels], MapAxis("queries", maps["shown"]), MapAxis("keys", maps["shown"])))
+        lines = []
+        for one in document["diagnosis"]:
+            where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
+            lines.append(f"{where}{one['remedy']}")
+        if document["smallest"]:
+            lines.append(f"the smallest input that shows it, {document['smallest']}")
+        if document["hint"]:
+            lines.append(document["hint"])
+        return [*parts, TextLine(document["verdict"], "strong"), *map(TextLine, lines)]
+
+
+class CheckedModel(Checked):
+    """A model, held to the laws of attention."""
+
+    def _parts(self) -> list[Part]:
+        """Return each law on each backend, the verdict, the place of each leak, and what was not checked and why."""
+        document = self.found
+        backends = [one["name"] for one in document["backends"] if one["available"]]
+        cells: dict[str, dict[str, str | Cell]] = {}
+        for one in document["checks"]:
+            unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
+            verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
+            cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
+        rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
+        table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
+        lines = [
+            f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False
+        ]
+        checked = {one["name"] for one in document["checks"] if one["holds"] is not None}
+        for one in document["checks"]:
+            if one["note"].startswith(NOT_PROMISED):
+                lines.append(f"{one['name']}: {one['note']}")
+            elif one["holds"] is None:
+                law = f"{one['name']} with {one['backend']}" if one["name"] in checked else one["name"]
+                lines.append(f"not checked: {law} ({one['note']})")
+        lines += [f"not checked: {one['name']} ({one['note']})" for one in document["backends"] if not one["available"]]
+        return [table, TextLine(document["verdict"], "strong"), *map(TextLine, dict.fromkeys(lines))]
 
 
 def _difference(number: float | None) -> str:
     return "" if number is None else f"{number:.1e}" if number else "0"
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### check
-
-name | str | | of the checked function or class
-kind | str | | "attention"; for a model a description of it
-checks | [object] | | all checks, in order
-checks.name | str
-checks.holds | bool or null | | null if it could not be checked
-checks.difference | float or null | | largest difference between an element of its output and the formula's, or of
-    the quantity checked; null if there is none or it is NaN
-checks.note | str | | why it could not be checked, or a finding; otherwise empty
-checks.backend | str? | | for a model: eager, sdpa, flex_attention or flash_attention_2
-checks.tolerance | float or null? | | for a model: the difference that rounding explains; 0 if tokens are counted
-checks.position | int or null? | token | for a model: the token that moved most
-checks.part | str? | | for a model with several parts: encoder, decoder or cross; otherwise empty
-checks.layer | int or null? | | for a model: the first layer that moved
-checks.head | int or null? | | for a model: the head that moved most there
-checks.dtype | str? | | for a model: its dtype in the check
-checks.says | str? | | for a model: the leak and the note in words
-backends | [object]? | | for a model: the backends tried
-backends.name | str
-backends.available | bool | | false if it can't run here
-backends.note | str | | the reason; otherwise empty
-conventions | [str] | `[convention]` | conventions that differ from attncli's and are right, in words: the order of
-    dimensions, the meaning of True in a mask
-diagnosis | [object] | | the mistakes that give the same numbers; empty if the code is right or no known mistake
-    does
-diagnosis.mistake | str | | its name: "no scale"
-diagnosis.says | str | | the same, to follow "attention"
-diagnosis.remedy | str | | how to fix it
-diagnosis.line | int or null | | line of the file: a guess, from a search for the operation
-diagnosis.text | str | | the text of that line; otherwise empty
-smallest | str or null | | if no known mistake explains it: the smallest input on which it differs, and both results
-unchecked | [str]? | `[parameter]` | for code: the parameters that were never passed
-hint | str or null | | the option that would make it right, or its mask understood
-maps | object or null | | with `-m`: a head of the layer whose weights were put into the code
-maps.layer | int | | layer number in the model
-maps.head | int | | head number in its layer
-maps.tokens | [str] | `[token]`
-maps.shown | [str] | `[token]` | the tokens as the terminal shows them: `[UNK:☃]`
-maps.theirs | [[float]] or null | `[query][key]` | the map of the code; null if it can't be found
-maps.ours | [[float]] | `[query][key]` | the head's own map
-verdict | str | | one sentence
-right | bool | | true if something was checked and nothing is wrong; otherwise the exit code is 1
-"""

@@ -21,12 +21,13 @@ from attncli import features
 from attncli.base import choices
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import OutputDocument
+from attncli.features.models import NetworkDocument
 from attncli.record.parts import HeadDocument, ModelDocument, PlaceDocument, RecordDocument
 
 # Parts of documents that have sections of their own.
 SHARED = {
     **{ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"},
-    **{HeadDocument: "head", RecordDocument: "record"},
+    **{HeadDocument: "head", RecordDocument: "record", NetworkDocument: "network"},
 }
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 
@@ -120,8 +121,9 @@ def sections() -> dict[str, Section]:
     for name in features.NAMES:
         module = importlib.import_module(f"{features.__name__}.{name}")
         found.update(read_sections(getattr(module, "FIELDS", "")))
-        if (one := getattr(module, f"{name.title()}Document", None)) is not None:
-            found[name] = section_of(one)
+        for heading in (name, f"{name} show"):  # `models show` is the only one
+            if (one := getattr(module, f"{heading.title().replace(' ', '')}Document", None)) is not None:
+                found[heading] = section_of(one)
     return found
 
 

@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from attncli.base.errors import RequestError
+from attncli.base.printable import printable
+from attncli.base.typed import NotRequired
 from attncli.features import completion
-from attncli.features.feature import Feature
+from attncli.features.measure import measure
 from attncli.features.options import argument
-from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
+from attncli.record.parts import ModelDocument
+from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
 
 if TYPE_CHECKING:
     from attncli.models.aliases import Alias
@@ -18,8 +21,13 @@ if TYPE_CHECKING:
 LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
 
 
-@dataclass(eq=False)
-class Models(Feature):
+@measure(saves=())
+def models(
+    action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None,
+    name: Annotated[
+        str | None, argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model)
+    ] = None,
+) -> "ModelList | ShownModel":
     """List the models with a short name, or show one.
 
     The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
@@ -33,30 +41,18 @@ class Models(Feature):
       attncli models --json
       attncli models show minilm
     """
+    if action is None:
+        from attncli.models.aliases import ALIASES
 
-    group = "The program itself"
-    saves = ()
+        return ModelList([_listed(name, alias) for name, alias in ALIASES.items()])
+    if name is None:
+        raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
+    from attncli.models.hub import locate
 
-    action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None
-    name: Annotated[
-        str | None,
-        argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model),
-    ] = None
-
-    def report(self) -> Report:
-        if self.action is None:
-            return _list_report()
-        if self.name is None:
-            raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
-        from attncli.models.hub import locate
-
-        return _model_report(place_entry(locate(self.name, download=False)), self.name)
+    return ShownModel(_shown(locate(name, download=False)), name)
 
 
-# --- what is known --------------------------------------------------------------------------------------
-
-
-def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
+def _listed(name: str, alias: "Alias") -> "_ListedModel":
     """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
     from attncli.models.config import describe_config
@@ -67,23 +63,21 @@ def alias_entry(name: str, alias: "Alias") -> dict[str, Any]:
         place = find_place(name, download=False)
     except NotOnThisMachine:
         place = None
-    return {
+    entry = {
         "name": name,
         "repo": alias.repo,
         "default": name == DEFAULT_MODEL,
-        "model_type": facts["model_type"],
-        "layers": facts["layers"],
-        "heads": facts["heads"],
-        "hidden_size": facts["hidden_size"],
+        **{name: facts[name] for name in ("model_type", "layers", "heads", "hidden_size")},
         **{name: facts[name] for name in LISTED if name in facts},
         "on_this_machine": place is not None,
         "origin": place.origin if place else None,
         "path": str(place.path) if place else None,
         "bytes": _total_bytes(place.weights) if place else None,
     }
+    return cast("_ListedModel", entry)
 
 
-def place_entry(place: "Place") -> dict[str, Any]:
+def _shown(place: "Place") -> "ModelsShowDocument":
     """Return the facts of a model that are known without running it.
 
     Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
@@ -95,7 +89,7 @@ def place_entry(place: "Place") -> dict[str, Any]:
     from attncli.models.loading import check_runs
 
     engine, why, config = describe(place.path)
-    files = place.weights
+    files, path = place.weights, str(place.path)
     sha256 = check_sha256(place)
     if engine == "attncli":
         try:
@@ -103,27 +97,33 @@ def place_entry(place: "Place") -> dict[str, Any]:
         except RequestError as error:
             engine, why = None, str(error)
     known = find_alias(place.name)
-    sizes = {name: config.get(name) for name in ("layers", "heads", "hidden_size")}
-    return {
+    layers, heads, hidden_size = (
+        size if type(size := config.get(name)) is int else None for name in ("layers", "heads", "hidden_size")
+    )
+    document: ModelsShowDocument = {
         "model": {
             "name": place.name,
-            "path": str(place.path),
+            "path": path,
             "sha256": sha256,
-            **{name: size if type(size) is int else None for name, size in sizes.items()},
+            "layers": layers,
+            "heads": heads,
+            "hidden_size": hidden_size,
         },
         "name": place.name,
         "repo": known[1].repo if known else None,
         "origin": place.origin,
-        "path": str(place.path),
-        **({} if place.gguf is None else {"gguf": {"path": str(place.gguf), "types": types(place.path)}}),
+        "path": path,
         "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
         "bytes": _total_bytes(files),
         "sha256": sha256,
         "published": place.sha256 is not None,
         "engine": engine,
         "why": why,
-        "config": config,
+        "config": cast("NetworkDocument", config),
     }
+    if place.gguf is not None:
+        document["gguf"] = {"path": str(place.gguf), "types": types(place.path)}
+    return document
 
 
 def _total_bytes(files: Sequence[Path]) -> int:
@@ -133,38 +133,76 @@ def _total_bytes(files: Sequence[Path]) -> int:
 # --- the list -------------------------------------------------------------------------------------------
 
 
-def _list_report() -> Report:
-    """List the models that are here, with their places, and all models by family."""
-    from attncli.models.aliases import ALIASES
+class _ListedModel(TypedDict):
+    """Those with a short name."""
 
-    entries = [alias_entry(name, alias) for name, alias in ALIASES.items()]
-    here = [entry for entry in entries if entry["on_this_machine"]]
-    parts: list[Part] = []
-    if here:
-        columns = [Column("here"), Column("layers x heads", leaves=1), Column("weights", leaves=2), Column("from")]
-        rows = [(_title(one), _size(one), _megabytes(one["bytes"]), one["origin"]) for one in here]
-        parts += [Table(columns, rows), *(TextLine(f"{one['name']}: {one['path']}") for one in here)]
-    parts += [TextLine(""), TextLine("families, and their models by layers x heads")]
-    families: dict[str, dict[str, list[str]]] = {}  # by what models have in common, and then by their size
-    for entry in entries:
-        facts = [entry["family"], f"positions {entry['positions']}"]
-        if "window" in entry:
-            facts.append(f"windows of {entry['window']} to each side")
-        facts.append(f"at most {entry['max_tokens']} tokens")
-        families.setdefault(" · ".join(facts), {}).setdefault(_size(entry), []).append(_title(entry))
-    for family, sizes in families.items():
-        parts += [TextLine(""), TextLine(family, "strong")]
-        parts += [TextLine(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
-    example = NextCommand("models", {"action": "show", "name": here[0]["name"]} if here else {})
-    return Report([], parts, lambda: {"models": entries}, next=example if here else None)
+    name: str
+    repo: Annotated[str, "on the Hub"]
+    default: bool
+    model_type: Annotated[str, "as in its config.json"]
+    layers: int
+    heads: Annotated[int, "per layer"]
+    hidden_size: int
+    key_value_heads: NotRequired[Annotated[int, "this and the next five as in `network`"]]
+    family: str
+    positions: str
+    max_tokens: int
+    window: NotRequired[Annotated[int, "", "tokens"]]
+    global_layers: NotRequired[Annotated[list[int], "", "`[layer]`"]]
+    on_this_machine: Annotated[bool, "if false, the next three are null"]
+    origin: Annotated[str | None, "where it was found, in words"]
+    path: str | None
+    bytes: Annotated[int | None, "of its weights", "bytes"]
 
 
-def _size(entry: Mapping[str, Any]) -> str:
-    return f"{entry['layers']} x {entry['heads']}"
+class ModelsDocument(TypedDict):
+    models: list[_ListedModel]
 
 
-def _title(entry: Mapping[str, Any]) -> str:
-    return str(entry["name"]) + (" (default)" if entry["default"] else "")
+@dataclass(frozen=True, repr=False)
+class ModelList(Result):
+    """The models with a short name."""
+
+    models: list[_ListedModel]
+
+    def __repr__(self) -> str:
+        """<ModelList: 2 of 70 models are on this machine>"""
+        here = sum(one["on_this_machine"] for one in self.models)
+        return f"<ModelList: {here} of {len(self.models)} models are on this machine>"
+
+    def document(self) -> ModelsDocument:
+        """Return what --json prints."""
+        return {"models": self.models}
+
+    def report(self) -> Report:
+        """Show the models that are here, with their places, and all models by family."""
+        here = [one for one in self.models if one["on_this_machine"]]
+        parts: list[Part] = []
+        if here:
+            columns = [Column("here"), Column("layers x heads", leaves=1), Column("weights", leaves=2), Column("from")]
+            rows = [[_title(one), _size(one), _megabytes(one["bytes"] or 0), one["origin"] or ""] for one in here]
+            parts += [Table(columns, rows), *(TextLine(f"{one['name']}: {one['path']}") for one in here)]
+        parts += [TextLine(""), TextLine("families, and their models by layers x heads")]
+        families: dict[str, dict[str, list[str]]] = {}  # by what models have in common, and then by their size
+        for one in self.models:
+            facts = [one["family"], f"positions {one['positions']}"]
+            if "window" in one:
+                facts.append(f"windows of {one['window']} to each side")
+            facts.append(f"at most {one['max_tokens']} tokens")
+            families.setdefault(" · ".join(facts), {}).setdefault(_size(one), []).append(_title(one))
+        for family, sizes in families.items():
+            parts += [TextLine(""), TextLine(family, "strong")]
+            parts += [TextLine(f"  {size:<7}  {', '.join(names)}") for size, names in sizes.items()]
+        example = NextCommand("models", {"action": "show", "name": here[0]["name"]}) if here else None
+        return Report([], parts, self.document, next=example)
+
+
+def _size(model: _ListedModel) -> str:
+    return f"{model['layers']} x {model['heads']}"
+
+
+def _title(model: _ListedModel) -> str:
+    return model["name"] + (" (default)" if model["default"] else "")
 
 
 def _megabytes(count: int) -> str:
@@ -174,25 +212,112 @@ def _megabytes(count: int) -> str:
 # --- one model ------------------------------------------------------------------------------------------
 
 
-def _model_report(entry: dict[str, Any], name: str) -> Report:
-    """Report one fact per line."""
-    why = f": {entry['why']}" if entry["why"] else ""
-    gguf = entry.get("gguf", {})
-    facts = {
-        "model": entry["name"],
-        "repository": entry["repo"],
-        "on this machine": f"{entry['origin']}: {gguf.get('path', entry['path'])}",
-        "quantization": ", ".join(gguf["types"]) if gguf else None,
-        "converted to": entry["path"] if gguf else None,
-        "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in entry["files"]),
-        "SHA-256": entry["sha256"] + (" (as published)" if entry["published"] else ""),
-        "run by": (entry["engine"] or "nobody") + why,
-        **config_facts(entry["config"]),
-    }
-    known = {key: value for key, value in facts.items() if value is not None}
-    width = max(map(len, known))
-    lines = [TextLine(f"{key:<{width}}  {value}") for key, value in known.items()]
-    return Report([], lines, lambda: entry, next=NextCommand("run", {"model": name}))
+class NetworkDocument(TypedDict, total=False):
+    """The architecture of a network (`models show`): attncli's reading of config.json, or for other families its
+    entries under these names, with a number that is not whole as a string.
+    """
+
+    model_type: Annotated[str, "as in config.json"]
+    architectures: Annotated[str, "for other families"]
+    family: Annotated[str, "attncli's name of the family"]
+    causal: Annotated[bool, "no token attends to later ones; for attncli's families, like `family`"]
+    layers: int | str
+    heads: Annotated[int | str, "per layer"]
+    decoder_layers: Annotated[int | str, "for an encoder-decoder"]
+    decoder_heads: Annotated[int | str, "per decoder layer"]
+    key_value_heads: Annotated[int | str, "per layer, if queries share keys"]
+    hidden_size: int | str
+    intermediate_size: Annotated[int | str, "of the feed-forward network"]
+    embedding_size: int
+    vocab_size: int | str
+    position_rows: Annotated[int, "rows of the position table"]
+    segments: Annotated[int, "0 if it has none"]
+    activation: str
+    layer_norm_eps: float
+    pad_id: int
+    head_dim: int
+    max_tokens: Annotated[int | str, "per text"]
+    positions: Annotated[str, "kind of positions"]
+    rotary_bases: Annotated[list[float], "bases of its layers, ascending; for rotary positions", "`[base]`"]
+    rotary_stretch: Annotated[float, "divisor of the positions before rotation, if not 1"]
+    window: Annotated[
+        int | str,
+        "visible to each side (decoders: before) in layers with a window; or as in config.json",
+        "tokens",
+    ]
+    global_layers: Annotated[list[int], "layers without the window", "`[layer]`"]
+    encoder: Annotated["NetworkDocument", "a nested configuration, like all below"]
+    decoder: "NetworkDocument"
+    text: "NetworkDocument"
+    vision: "NetworkDocument"
+    audio: "NetworkDocument"
+
+
+class _GgufEntry(TypedDict):
+    """For a model from a .gguf file, of which `path` is the conversion."""
+
+    path: Annotated[str, "of that file, whose size and hash follow"]
+    types: Annotated[list[str], "of its tensors, such as Q4_1; the one with the most bytes first", "`[type]`"]
+
+
+class _FileEntry(TypedDict):
+    """Its weight files."""
+
+    name: str
+    bytes: Annotated[int, "", "bytes"]
+
+
+class ModelsShowDocument(TypedDict):
+    model: ModelDocument
+    name: Annotated[str, "as in `model`"]
+    repo: Annotated[str | None, "on the Hub, for a model with a short name"]
+    origin: Annotated[str, "where it was found, in words"]
+    path: Annotated[str, "as in `model`"]
+    gguf: NotRequired[_GgufEntry]
+    files: list[_FileEntry]
+    bytes: Annotated[int, "of all files", "bytes"]
+    sha256: Annotated[str, "as in `model`"]
+    published: Annotated[bool, "true if these were checked to be the published weights"]
+    engine: Annotated[str | None, "the program that runs it: attncli or transformers; null: neither"]
+    why: Annotated[str | None, "why not attncli, or why no program"]
+    config: NetworkDocument
+
+
+@dataclass(frozen=True, repr=False)
+class ShownModel(Result):
+    """The configuration, files and hash of a model. name: as it was named, by an alias or a path."""
+
+    facts: ModelsShowDocument
+    name: str
+
+    def __repr__(self) -> str:
+        """<ShownModel: minilm, run by attncli>"""
+        return printable(f"<ShownModel: {self.name}, run by {self.facts['engine'] or 'nobody'}>")
+
+    def document(self) -> ModelsShowDocument:
+        """Return what --json prints."""
+        return self.facts
+
+    def report(self) -> Report:
+        """Show one fact per line."""
+        found = self.facts
+        why = f": {found['why']}" if found["why"] else ""
+        gguf = found.get("gguf")
+        facts = {
+            "model": found["name"],
+            "repository": found["repo"],
+            "on this machine": f"{found['origin']}: {gguf['path'] if gguf else found['path']}",
+            "quantization": ", ".join(gguf["types"]) if gguf else None,
+            "converted to": found["path"] if gguf else None,
+            "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in found["files"]),
+            "SHA-256": found["sha256"] + (" (as published)" if found["published"] else ""),
+            "run by": (found["engine"] or "nobody") + why,
+            **config_facts(found["config"]),
+        }
+        known = {key: value for key, value in facts.items() if value is not None}
+        width = max(map(len, known))
+        lines = [TextLine(f"{key:<{width}}  {value}") for key, value in known.items()]
+        return Report([], lines, self.document, next=NextCommand("run", {"model": self.name}))
 
 
 def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
@@ -217,84 +342,3 @@ def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
         else:
             facts[part + name.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else value
     return facts
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### models
-
-models | [object] | | those with a short name
-models.name | str
-models.repo | str | | on the Hub
-models.default | bool
-models.model_type | str | | as in its config.json
-models.layers | int
-models.heads | int | | per layer
-models.hidden_size | int
-models.key_value_heads | int? | | this and the next five as in `network`
-models.family | str
-models.positions | str
-models.max_tokens | int
-models.window | int? | tokens
-models.global_layers | [int]? | `[layer]`
-models.on_this_machine | bool | | if false, the next three are null
-models.origin | str or null | | where it was found, in words
-models.path | str or null
-models.bytes | int or null | bytes | of its weights
-
-### models show
-
-model | model
-name | str | | as in `model`
-repo | str or null | | on the Hub, for a model with a short name
-origin | str | | where it was found, in words
-path | str | | as in `model`
-gguf | object? | | for a model from a .gguf file, of which `path` is the conversion
-gguf.path | str | | of that file, whose size and hash follow
-gguf.types | [str] | `[type]` | of its tensors, such as Q4_1; the one with the most bytes first
-files | [object] | | its weight files
-files.name | str
-files.bytes | int | bytes
-bytes | int | bytes | of all files
-sha256 | str | | as in `model`
-published | bool | | true if these were checked to be the published weights
-engine | str or null | | the program that runs it: attncli or transformers; null: neither
-why | str or null | | why not attncli, or why no program
-config | network
-
-### network
-
-The architecture of a network (`models show`): attncli's reading of config.json, or for other families its entries
-under these names, with a number that is not whole as a string.
-
-model_type | str? | | as in config.json
-architectures | str? | | for other families
-family | str? | | attncli's name of the family
-causal | bool? | | no token attends to later ones; for attncli's families, like `family`
-layers | int or str?
-heads | int or str? | | per layer
-decoder_layers | int or str? | | for an encoder-decoder
-decoder_heads | int or str? | | per decoder layer
-key_value_heads | int or str? | | per layer, if queries share keys
-hidden_size | int or str?
-intermediate_size | int or str? | | of the feed-forward network
-embedding_size | int?
-vocab_size | int or str?
-position_rows | int? | | rows of the position table
-segments | int? | | 0 if it has none
-activation | str?
-layer_norm_eps | float?
-pad_id | int?
-head_dim | int?
-max_tokens | int or str? | | per text
-positions | str? | | kind of positions
-rotary_bases | [float]? | `[base]` | bases of its layers, ascending; for rotary positions
-rotary_stretch | float? | | divisor of the positions before rotation, if not 1
-window | int or str? | tokens | visible to each side (decoders: before) in layers with a window; or as in config.json
-global_layers | [int]? | `[layer]` | layers without the window
-encoder | network? | | a nested configuration, like all below
-decoder | network?
-text | network?
-vision | network?
-audio | network?
-"""

@@ -42,12 +42,13 @@ class TextLine(Part):
     """Sentences in plain text.
 
     caption: pictures and pages have it too, such as a unit, a baseline or a control. Other sentences stand in the
-    terminal and on the page.
+    terminal and on the page. folds: whether a long one folds; a script finds one that does not in a single line.
     """
 
     text: str
     style: TextStyle = ""
     caption: bool = False
+    folds: bool = True
 
 
 class Column(NamedTuple):

@@ -600,7 +600,8 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
     shown: list[RenderableType] = [title([printable(one) for one in heading], canvas)] if heading else []
     for part in parts:
         if isinstance(part, TextLine):
-            shown.append(Prose(printable(part.text), style_of(part.style, canvas)) if part.text else Text())
+            made = Prose if part.text and part.folds else Text
+            shown.append(made(printable(part.text), style_of(part.style, canvas)))
         elif isinstance(part, ReportTable):
             shown += [Text(part.title, style=canvas.strong)] if part.title else []
             shown.append(table_of(part, canvas))

@@ -8,7 +8,7 @@ import pytest
 from attncli.align.checkpoint import load
 from attncli.align.translate import translate
 from attncli.base import choices
-from attncli.features.align import _describe_model, records_of_alignment
+from attncli.features import align as feature
 from attncli.record import save_records
 from attncli.record.loading import load_records
 
@@ -91,13 +91,20 @@ def test_a_record_a_page_and_a_picture(attncli, tmp_path, attention):
     assert "[START]" not in picture.read_text(encoding="utf-8")  # it shows the cross-attention
 
 
+def test_a_picture_is_of_one_text(attncli, tmp_path):
+    dates, picture = tmp_path / "dates.txt", tmp_path / "date.png"
+    dates.write_text(f"{TEXT}\n{SHORT}\n", encoding="utf-8")
+    result = attncli("align", "-f", dates, "-o", picture)
+    assert result.code == 2 and result.out == "" and not picture.exists()
+    assert result.err == "attncli: error: there are 2 texts and one is needed: give the one to draw as TEXT\n"
+
+
 # --- records --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("attention", choices.names(choices.AttentionName))
 def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
-    checkpoint, alignment = load(attention), align(attention, SHORT)
-    found = records_of_alignment(alignment, _describe_model(checkpoint))
+    alignment, found = align(attention, SHORT), feature.align(SHORT, attention=attention).records
     kinds = ["cross", "encoder", "decoder"] if attention == "transformer" else ["cross"]
     assert [record.kind for record in found] == kinds
     for record in found:
@@ -111,8 +118,7 @@ def test_records_hold_the_weights_of_the_alignment(attention, tmp_path):
 
 
 def test_tokens_are_the_characters():
-    checkpoint = load("transformer")
-    cross, encoder, decoder = records_of_alignment(align("transformer", SHORT), _describe_model(checkpoint))
+    cross, encoder, decoder = feature.align(SHORT, attention="transformer").records
     assert "".join(cross.keys.text) == "Wed␣3␣Mar␣21[END]"
     assert "".join(cross.tokens.text) == "2021-03-03[END]"
     assert "".join(decoder.tokens.text) == "[START]2021-03-03"

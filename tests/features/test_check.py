@@ -5,7 +5,7 @@ import pytest
 from rich.cells import cell_len
 from terminals import printed_lines
 
-from attncli.features.check import _code_report, _laws_report
+from attncli.features.check import CheckedCode, CheckedModel
 from attncli.report.canvas import Canvas
 from attncli.report.terminal import lines_of
 
@@ -36,31 +36,32 @@ DOCUMENT = {
 }
 
 
-def lines(report, width=100):
+def lines(result, width=100):
+    report = result.report()
     canvas = Canvas(width, colour=False, unicode=True)
     return printed_lines(*lines_of(report.title, report.parts, canvas), width=width)
 
 
 def test_a_wrong_one_has_its_conventions_checks_places_and_remedies():
-    text = lines(_code_report(DOCUMENT))
+    text = lines(CheckedCode(DOCUMENT))
     assert text[:2] == [r"Mine[bold]\x1b[31m as attention", "; ".join(DOCUMENT["conventions"])]
     rows = [" ".join(line.split()) for line in text]
     assert "self-attention right 0" in rows and "causal mask WRONG 2.1e+00" in rows
     assert "weights sum to 1 not checked it gives no weights" in rows
     assert r"line 14 has `q @ k\x1b[2J` (a guess, by what it does): divide by √d_k" in text and text[-1] == "transpose"
-    assert _code_report(DOCUMENT).holds is False
-    smallest = lines(_code_report({**DOCUMENT, "diagnosis": [], "smallest": "of one token: it gives 1, the formula 2"}))
+    assert CheckedCode(DOCUMENT).report().holds is False
+    smallest = lines(CheckedCode({**DOCUMENT, "diagnosis": [], "smallest": "of one token: it gives 1, the formula 2"}))
     assert smallest[-1] == "the smallest input that shows it, of one token: it gives 1, the formula 2"
 
 
 def test_a_right_one_names_its_conventions_once():
     document = {**DOCUMENT, "right": True, "diagnosis": [], "verdict": f"right, {DOCUMENT['conventions'][1]}"}
-    assert "\n".join(lines(_code_report(document))).count("True = allowed") == 1 and _code_report(document).holds
+    assert "\n".join(lines(CheckedCode(document))).count("True = allowed") == 1 and CheckedCode(document).report().holds
 
 
 @pytest.mark.parametrize("width", [30, 44, 60, 120])
 def test_it_fits_and_nothing_of_theirs_reaches_the_terminal(width):
-    for line in lines(_code_report(DOCUMENT), width):
+    for line in lines(CheckedCode(DOCUMENT), width):
         assert cell_len(line) <= width
         assert not {"\x1b", "\x07"} & set(line)
 
@@ -69,10 +70,10 @@ def test_maps_stand_beside_each_other_where_there_is_room():
     ours = np.eye(3).tolist()
     maps = {"layer": 0, "head": 0, "tokens": list("abc"), "shown": ["a", "b\x1b", "c"], "ours": ours, "theirs": ours}
     for width, together in ((100, True), (24, False)):
-        text = lines(_code_report({**DOCUMENT, "name": "My\x1bOwn", "maps": maps}), width)
+        text = lines(CheckedCode({**DOCUMENT, "name": "My\x1bOwn", "maps": maps}), width)
         assert together == any("0.0 of the model" in line and "0.0 by" in line for line in text)
         assert not any("\x1b" in line for line in text)
-    alone = "\n".join(lines(_code_report({**DOCUMENT, "maps": {**maps, "theirs": None}})))
+    alone = "\n".join(lines(CheckedCode({**DOCUMENT, "maps": {**maps, "theirs": None}})))
     assert "0.0 of the model" in alone and "0.0 by" not in alone
 
 
@@ -97,7 +98,7 @@ def test_the_laws_of_a_model_by_backend():
         "verdict": "wrong: transformers:mine breaks look-ahead (sdpa)",
         "right": False,
     }
-    rows = [" ".join(line.split()) for line in lines(_laws_report(document))]
+    rows = [" ".join(line.split()) for line in lines(CheckedModel(document))]
     assert {"law eager sdpa", "look-ahead right WRONG", "packed documents not promised -", "window - -"} <= set(rows)
     assert rows[-5:] == [
         "wrong: transformers:mine breaks look-ahead (sdpa)",
@@ -106,4 +107,4 @@ def test_the_laws_of_a_model_by_backend():
         "not checked: window (the configuration has no window)",
         "not checked: flash (no package)",
     ]
-    assert _laws_report(document).holds is False
+    assert CheckedModel(document).report().holds is False

@@ -85,7 +85,6 @@ LINES = {  # @ and @@ stand for the texts
     "align '  '": "1 to 64 characters, and not 0",
     "align '3 March 2021' --attention location": "it is one of additive, dot, general, concat, transformer",
     "align '3 March 2021' -o date.txt": "an alignment is saved as",
-    "align -f lines.txt -o date.png": "one is needed: give the one to draw",
     "align '3 March 2021' --attention transformer -o a.npz": ".npz holds one text and there are 3",
 }
 

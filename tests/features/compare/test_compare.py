@@ -8,10 +8,11 @@ import torch
 from foreign_checkpoints import make_foreign
 from slow import slow_except
 
-from attncli.features.compare import _layers, _ways
+from attncli import Notice, RequestError, load_model
+from attncli.features.compare import _layers, _ways, compare
 from attncli.features.compare.ways import WAYS, WAYS_OF_EAGER
 from attncli.models import transformers_peer as reference
-from attncli.report import Cell
+from attncli.report import Cell, TextLine
 from attncli.report.terminal import text_of
 
 TEXT = "The cat sat on the mat."
@@ -74,6 +75,22 @@ def test_against_torch(attncli):
     assert lines[0] == "minilm beside torch.nn.MultiheadAttention: the largest differences"
     assert "attention output" in lines[3]
     assert re.fullmatch(r"the same: weights within \de-06, attention outputs within \de-0[56]", lines[-1])
+
+
+def test_the_function_takes_an_open_model(small, tmp_path):
+    model = load_model(small[1])
+    found = compare(model, TEXT, layer=2, against="torch")
+    assert [layer["layer"] for layer in found.document()["layers"]] == [2]
+    with pytest.warns(Notice, match="the same: weights within"):
+        found.save(tmp_path / "found.csv")
+    with pytest.raises(RequestError, match="weights has no effect on an open model"):
+        compare(model, TEXT, weights="random")
+
+
+def test_a_line_that_scripts_look_for_does_not_fold():
+    text = "a word " * 40 + "and the last"
+    assert text_of([], [TextLine(text, folds=False)]) == f"{text}\n"
+    assert len(text_of([], [TextLine(text)]).splitlines()) > 1
 
 
 def test_the_tables_mark_what_is_past_its_tolerance():
