@@ -7,7 +7,6 @@ right for all heads and kinds together (Bonferroni), so that a network without a
 `attncli/analysis/README.md` says what each label does not say.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -19,10 +18,11 @@ import numpy as np
 from attncli.analysis.luck import LEVEL, mean_interval, student, wilson
 from attncli.analysis.patterns import BROAD_BELOW
 from attncli.base.arrays import Bools, Brief, Doubles, Floats, Ints
-from attncli.base.cache import DIGEST, cache_directory, keep_newest
-from attncli.base.schema import anything, fields, list_of, one_of, text
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable
 from attncli.base.untrusted import read_json
-from attncli.record.parts import ModelInfo
+from attncli.record import AttentionRecord
+from attncli.record.parts import KnownKinds
 
 # The smallest effects that get a label, above the null.
 SHARE = BROAD_BELOW  # of the weight: the labels of `stats`, too, begin there
@@ -34,7 +34,7 @@ IDLE = 0.75  # of what the model's median head adds is missing
 FINDS = 0.1  # of the words: more than the best rule that looks at no word
 
 FEWEST = 3  # texts or draws that an interval needs
-LONGEST = 2**22  # bytes of labels in the cache
+LONGEST = 2**26  # bytes of a file of kinds
 
 
 class HeadKind(NamedTuple):
@@ -225,52 +225,30 @@ def taken(weights: Doubles | Floats, counted: Bools) -> Doubles:
     return (weights * counted[:, None]).sum(axis=-2, dtype=np.float64) / number
 
 
-# --- the cache ------------------------------------------------------------------------------------------
+# --- a file of kinds ------------------------------------------------------------------------------------
 
 
-class KnownKinds(NamedTuple):
-    """The labels of heads by name ("3.1"), and the day on which `attncli kinds` measured them on this machine."""
-
-    heads: Mapping[str, Sequence[str]] = {}
-    day: str = ""
-
-    @property
-    def origin(self) -> str:
-        """Say where the labels come from."""
-        return f"attncli kinds, {self.day}"
-
-
-def keep_kinds(sha256: str, part: str, labels: Mapping[tuple[int, int], Sequence[str]], day: str) -> None:
-    """Keep the labels of the heads of a part ("encoder", "decoder") in the cache, by the checkpoint's digest.
-
-    day: when they were measured, as "2026-11-28".
-    """
-    if DIGEST.fullmatch(sha256):
-        heads = {"{}.{}".format(*head): list(names) for head, names in labels.items()}
-        kept = {"part": part, "measured": day, "heads": heads}
-        keep_newest(_path(sha256), lambda path: path.write_text(json.dumps(kept), encoding="utf-8"))
-
-
-def kinds_of(model: ModelInfo, part: str) -> KnownKinds:
-    """Return the labels of heads, as this machine last measured them.
-
-    They are empty if it did not, and for a model with changes.
-    """
-    if model.changes or not DIGEST.fullmatch(model.sha256):
-        return KnownKinds()
+def load_kinds(path: Path) -> KnownKinds:
+    """Load the labels of heads from a file of `attncli kinds -o kinds.json`. Raises RequestError for another one."""
     try:
-        found = read_json(_path(model.sha256), LONGEST)
-        KEPT(found, "it")
-        date.fromisoformat(found["measured"])
-        for name, labels in found["heads"].items():
-            list_of(one_of(KINDS))(labels, name)
-    except (OSError, ValueError, AttributeError):
-        return KnownKinds()
-    return KnownKinds(found["heads"], found["measured"]) if found["part"] == part else KnownKinds()
+        content = read_json(path, LONGEST)
+        day = date.fromisoformat(content["measured"]).isoformat()
+        model, part = content["model"], str(content["part"])
+        heads = {(int(one["layer"]), int(one["head"])): str(one["labels"]).split(",") for one in content["heads"]}
+        labels = {head: [name.strip() for name in names if name.strip() in KINDS] for head, names in heads.items()}
+        return KnownKinds(labels, f"attncli kinds, {day}", str(model["name"]), str(model["sha256"]), part)
+    except OSError as error:
+        raise RequestError(f"can't read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RequestError(f"{path} is no file of kinds: attncli kinds -o kinds.json makes one") from error
 
 
-KEPT = fields({"part": text(), "measured": text(), "heads": anything})
-
-
-def _path(sha256: str) -> Path:
-    return cache_directory() / "kinds" / f"{sha256}.json"
+def with_kinds(record: AttentionRecord, kinds: KnownKinds) -> AttentionRecord:
+    """Return the record with the names of its heads' kinds. Raises RequestError where they are of another model."""
+    if (record.model.sha256, record.kind) != (kinds.sha256, kinds.part) or record.model.changes:
+        this = f"{record.kind} attention of {printable(record.model.full_name)}"
+        raise RequestError(
+            f"--kinds names heads in the {printable(kinds.part)} attention of {printable(kinds.model)} "
+            f"({printable(kinds.sha256[:6])}), and this is {this} ({record.model.sha256[:6]}): leave it out"
+        )
+    return replace(record, kinds=kinds)

@@ -25,7 +25,7 @@ from attncli.corpus.texts import Line, LinePlace, TextFormat
 from attncli.models import rows
 from attncli.models.devices import BATCH_TOKENS
 from attncli.models.engine import Engine, check_every_layer, check_model
-from attncli.models.model import Model
+from attncli.models.model import own_network
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, Request
@@ -86,7 +86,7 @@ class Reducer:
             self.tokenizer = self.part.tokenizer
             like = torch.empty(0, dtype=self.part.map_dtype, device=self.part.device)
             self.memory = Memory(self.pace.block_weights, like, 3 if counting.measure == "norm" else 2)
-            if device == "cpu" and isinstance(model, Model):
+            if device == "cpu" and own_network(model) is not None:
                 self.cores = cores or torch.get_num_threads()
         else:
             self.request = request
@@ -98,8 +98,7 @@ class Reducer:
         """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
         info = self.model.info_of(self.counting.which)
         sums = Sums.nothing(info.layers, info.heads)
-        own = self.model if isinstance(self.model, Model) else None
-        if own is not None:
+        if (own := own_network(self.model)) is not None:
             own.need(own.layers)
             if self.pace.laid_out:
                 lay_out(own.network)

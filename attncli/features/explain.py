@@ -250,15 +250,15 @@ def explain_block(model: "Engine", record: AttentionRecord, query: int) -> "list
 
     Raises RequestError for a network that transformers runs, whose steps are not known.
     """
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    model = model.awake()
-    if not isinstance(model, Model):
+    own = own_network(model.awake())
+    if own is None:
         raise RequestError(
             "--block needs the steps of a layer, which are not known where transformers runs the network"
         )
     [layer], [head] = record.layers, record.heads
-    stations = stations_of(model, record, layer, head)
+    stations = stations_of(own, record, layer, head)
     others = [place for place in record.tokens.real if place != query]
     found, x, stream = [], stations[0][1], stations[0][1]
     tiny = np.finfo(float).tiny

@@ -272,13 +272,14 @@ def measure_exactly(measure: Callable[..., Deviation], engine: "Engine", *texts:
     """
     import torch
 
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
     found = measure(engine, *texts)
-    if found.deviation <= found.tolerance or not isinstance(engine, Model) or engine.dtype != torch.float32:
+    own = own_network(engine)
+    if found.deviation <= found.tolerance or own is None or own.dtype != torch.float32:
         return found
     note = f"in float64; {found.deviation:.1e} in float32"
-    return measure(engine.in_float64, *texts)._replace(note=f"{found.note}; {note}" if found.note else note)
+    return measure(own.in_float64, *texts)._replace(note=f"{found.note}; {note}" if found.note else note)
 
 
 def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten: bool = False) -> Deviation:
@@ -327,13 +328,14 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
     import torch
 
     from attncli.models.generation import KeysAndValues
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    assert isinstance(engine, Model)
+    own = own_network(engine)
+    assert own is not None  # `laws_for`
     every, kept, found = engine.hidden_states(tokens), KeysAndValues(len(tokens)), []
     with torch.inference_mode():
         for place, number in enumerate(tokens.ids):
-            found.append([x[:1] for x in engine.walk(engine.rows_after([number], place), [kept])])
+            found.append([x[:1] for x in own.walk(own.rows_after([number], place), [kept])])
             kept.kept += 1
     return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
 
@@ -348,9 +350,10 @@ def measure_permutation(engine: "Engine", tokens: Tokens, positions: bool = Fals
     """
     import torch
 
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    if isinstance(engine, Model) and engine.config.goes_by_order:
+    own = own_network(engine)
+    if own is not None and own.config.goes_by_order:
         raise RequestError("a window or a convolution goes by the order of the tokens")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0)).tolist()
     straight = engine.hidden_states(tokens, "none", positions=positions)
@@ -383,13 +386,14 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
     """
     import torch
 
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    if not isinstance(engine, Model):
+    own = own_network(engine)
+    if own is None:
         raise RequestError("transformers runs this network, and its masks can't be replaced in every layer")
-    if engine.config.conv is not None:
+    if own.config.conv is not None:
         raise RequestError("tokens touch in a convolution too")
-    generator, size = torch.Generator().manual_seed(0), engine.config.vocab_size
+    generator, size = torch.Generator().manual_seed(0), own.config.vocab_size
     steps = torch.randint(1, size, (len(tokens),), generator=generator).tolist()
     taps = [_Alone()] if alone else []
 
@@ -400,7 +404,7 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
             return list(engine.walk(engine.rows([some], None), taps))
 
     others = [(number + step) % size for number, step in zip(tokens.ids, steps, strict=True)]
-    states, moved, largest = read(tokens), [0.0] * (engine.config.layers + 1), 0.0
+    states, moved, largest = read(tokens), [0.0] * (engine.layers + 1), 0.0
     for place in sorted({0, len(tokens) // 2, len(tokens) - 1}):
         ids = [*others[:place], tokens.ids[place], *others[place + 1 :]]
         for layer, (before, after) in enumerate(zip(states, read(replace(tokens, ids=ids)), strict=True)):
@@ -464,9 +468,10 @@ LAWS = (
 
 def laws_for(engine: "Engine") -> list[LawMeasure]:
     """Return the laws for a model. Only decoders in attncli's own network keep keys and values."""
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    keeps = isinstance(engine, Model) and engine.part == "decoder"
+    own = own_network(engine)
+    keeps = own is not None and own.part == "decoder"
     return [law for law in LAWS if keeps or law is not KEPT]
 
 
@@ -552,11 +557,12 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
     """
     import torch
 
-    from attncli.models.model import Model
+    from attncli.models.model import own_network
 
-    if not isinstance(engine, Model) or all(reach is None for reach in engine.config.reach):
+    own = own_network(engine)
+    if own is None or all(reach is None for reach in own.config.reach):
         return None
-    found, states = reaches(engine.config.reach), engine.hidden_states(tokens)
+    found, states = reaches(own.config.reach), engine.hidden_states(tokens)
     distance = (torch.arange(len(tokens), device=states[0].device) - CHANGED).abs()
     for one in found:
         if one.together is None:
@@ -574,7 +580,7 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
         beyond, within = (float(some.max()) if len(some) else None for some in (far, near))
         found[one.layer] = replace(one, beyond=beyond, within=within)
 
-    shortest = min(reach for reach in engine.config.reach if reach is not None) + 2
+    shortest = min(reach for reach in own.config.reach if reach is not None) + 2
     measured = [one for one in found if one.beyond is not None]
     if not measured:
         note = f"windows hide nothing of {len(tokens)} tokens: {shortest} would be enough"

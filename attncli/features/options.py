@@ -121,6 +121,12 @@ def query(**more: Any) -> Option:
     return option(SELECTION, "--query", metavar="TOKEN", help=about, kind=str | None, **more)
 
 
+def kinds(**more: Any) -> Option:
+    """Return the option that names a file of kinds."""
+    about = "Name the kinds of heads in FILE (attncli kinds -o FILE.json)."
+    return option(OUTPUT, "--kinds", rare=True, metavar="FILE", help=about, **more)
+
+
 def some_tokens(**more: Any) -> Option:
     """Return the option that chooses tokens of a long text."""
     about = "Only these tokens of a long text: 4000-4099."

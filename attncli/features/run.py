@@ -20,7 +20,7 @@ from attncli.features.inputs import SavedRecords, Texts, notify, notify_about, r
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import OUTPUT, option
 from attncli.record import AttentionRecord, save_records
-from attncli.record.parts import ModelDocument, RecordDocument
+from attncli.record.parts import KnownKinds, ModelDocument, RecordDocument
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
 from attncli.report import MapAxis, Maps, NextCommand, Panel, Part, Report, Result, TextLine
@@ -47,6 +47,7 @@ def run(
     tokens: Annotated[str | None, options.some_tokens(not_saved=SUFFIXES)] = None,
     words: options.Words = False,
     terms: options.TermsOption = False,
+    kinds: Annotated[Path | None, options.kinds(use="terminal")] = None,
     top_k: Annotated[
         int | None,
         option(
@@ -89,7 +90,13 @@ def run(
     layers = "-1" if (head is not None or terms) and opened else "all"  # of one head, without -l, the last layer
     more = {"vectors": "all" if terms else vectors, "predict": True}
     source = record_source(model, text, mask, layers, Grouping(tokens, words), stdin=True, more=more, **given)
-    return TextMaps(source, layer is None and head is None, head is not None, terms, words, top_k, given.get("file"))
+    overview = layer is None and head is None
+    known = None
+    if kinds is not None:
+        from attncli.analysis.kinds import load_kinds
+
+        known = load_kinds(kinds)
+    return TextMaps(source, overview, head is not None, terms, words, top_k, given.get("file"), known)
 
 
 # --- the result -----------------------------------------------------------------------------------------
@@ -135,7 +142,7 @@ class TextMaps(Result):
 
     overview: whether no layers and heads were chosen. of_heads: whether heads were. terms: whether the scores of the
     head are shown. words: whether tokens are merged. top_k: the strongest keys that are named. file: where the texts
-    are from.
+    are from. kinds: of heads, which are named.
     """
 
     source: SavedRecords | Texts
@@ -145,6 +152,7 @@ class TextMaps(Result):
     words: bool
     top_k: int | None
     file: str | None = None
+    kinds: KnownKinds | None = None
 
     def __repr__(self) -> str:
         return f"<TextMaps of {len(self.source)} text{'s' if len(self.source) > 1 else ''}>"
@@ -163,6 +171,10 @@ class TextMaps(Result):
         """
         for record in self.source.records(together=together, stretches=in_stretches):
             notify_about(record)
+            if self.kinds is not None:
+                from attncli.analysis.kinds import with_kinds
+
+                record = with_kinds(record, self.kinds)
             if self.terms:
                 from attncli.record.display import with_terms
 

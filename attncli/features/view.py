@@ -53,6 +53,7 @@ def view(
         str | None,
         option(OUTPUT, "--title", rare=True, metavar="TEXT", help="The page's title.", show_default="model and text"),
     ] = None,
+    kinds: Annotated[Path | None, options.kinds()] = None,
     open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False,
     **given: "Unpack[options.RecordOptions]",
 ) -> "TextPage":
@@ -70,6 +71,7 @@ def view(
       attncli run -o maps.npz "A cat sat." && attncli view --from maps.npz
     """
     from attncli.analysis.edges import with_usual
+    from attncli.analysis.kinds import load_kinds, with_kinds
     from attncli.page import Start, advice
 
     look = Start(start, query, segments, not no_special, words, threshold)
@@ -99,6 +101,9 @@ def view(
             no_effect(f"{SAVED}: mask {', '.join(there)}", masks=masks)
         found = [record for record in held if record.mask_name in wanted]
         how = advice.of_saved(found[0])
+    if kinds is not None:
+        known = load_kinds(kinds)
+        found = [with_kinds(record, known) for record in found]
     records = list(map(notify_about, found))
     if any(map(in_stretches, records)):
         no_effect("on stretches of a long text, which have no q and k: give --tokens", vectors=vectors)

@@ -15,6 +15,7 @@ from attncli.base.errors import RequestError
 from attncli.models.checkpoint_files import CONFIG_FILE, MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig
 from attncli.models.devices import InTorch, as_tensor
+from attncli.models.engine import Engine
 from attncli.models.families.family import EACH, FIRST, LAST, LATE, TaskHead, tensors_of
 from attncli.models.families.family import MEAN as MEAN_OF_ALL
 from attncli.models.network import Network, empty_network, lay_out
@@ -99,6 +100,11 @@ class Model(OwnModel, InTorch):
 
     def find_outputs(self) -> AvailableOutputs:
         return find_outputs(self)
+
+
+def own_network(model: Engine) -> Model | None:
+    """Return the model, if attncli runs its network in torch; None where transformers runs it, or NumPy does."""
+    return model if isinstance(model, Model) else None
 
 
 def as_rows(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from attncli.analysis.edges import Edge, Usual, edges, written_tokens
-from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import summarise
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
@@ -247,7 +246,7 @@ def words_of(tokens: Tokens) -> str:
 def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
     """Describe the maps of one text under one mask: weights, mask, and the pattern of each head."""
     summaries = summarise(record)
-    known = kinds_of(record.model, record.kind)
+    known = {} if record.kinds is None else record.kinds.heads
     return {
         "name": printable(record.mask_name),
         "levels": levels,
@@ -255,14 +254,14 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
         "allowed": allowed_entry(record.compact_masks, chunks),
         "hides": not record.compact_masks.all(),
         "findings": findings_entry(record, kept),
-        "measured": known.origin,
+        "measured": "" if record.kinds is None else record.kinds.origin,
         "kinds": [
             [
                 {
                     "label": summaries[layer, head].label.replace("_", " "),
                     "share": round(summaries[layer, head].strength, 4),
                     "entropy": round(summaries[layer, head].entropy, 4),
-                    "measured": known.heads.get(f"{layer}.{head}", []),
+                    "measured": list(known.get((layer, head), [])),
                 }
                 if head in record.heads_of(layer)
                 else None

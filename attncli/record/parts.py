@@ -1,6 +1,6 @@
 """The parts of a record besides its weights: the model, the vectors of its heads, and the model's prediction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, NamedTuple, TypedDict, cast
 
@@ -156,6 +156,19 @@ class RecordDocument(TypedDict):
         ]
     ]
     attention: list[_MapEntry]
+
+
+class KnownKinds(NamedTuple):
+    """The names of heads' kinds by (layer, head), as `attncli kinds` measured them.
+
+    origin: where they come from. model, sha256, part: what they are of.
+    """
+
+    heads: Mapping[tuple[int, int], Sequence[str]]
+    origin: str
+    model: str
+    sha256: str
+    part: str
 
 
 @dataclass(frozen=True)

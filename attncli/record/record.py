@@ -17,6 +17,7 @@ from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
 from attncli.record.parts import (
     AxisUnits,
+    KnownKinds,
     ModelInfo,
     PredictionSummary,
     RecordDocument,
@@ -82,6 +83,7 @@ class AttentionRecord:
     the most likely next tokens at each step.
     pairs: the chosen heads, (layer, head), if they are not all `heads` of all `layers`. The weights of the others are
     set to 0, and nothing shows or writes them.
+    kinds: the names of its heads' kinds, if they are known. Not saved in files.
     """
 
     weights: Floats
@@ -102,6 +104,7 @@ class AttentionRecord:
     usual: UsualWeights | None = None
     written: int | None = None
     pairs: list[tuple[int, int]] | None = None
+    kinds: KnownKinds | None = None
 
     def __post_init__(self) -> None:
         for row, column in np.argwhere(self.unchosen):

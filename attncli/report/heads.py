@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
-from attncli.analysis.kinds import kinds_of
 from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.base.arrays import Floats
 from attncli.base.printable import visible
@@ -419,9 +418,9 @@ def describe_head(
     label = summary.label.replace("_", " ")
     shares = "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in summary.shares.items())
     most = math.log(max(possible_keys(record, layer), 1))
-    known = kinds_of(record.model, record.kind)
-    names = known.heads.get(f"{layer}.{head}")
-    kinds = f"{', '.join(names)} ({known.origin}); " if names else ""
+    known = record.kinds
+    names = known.heads.get((layer, head)) if known is not None else None
+    kinds = f"{', '.join(names)} ({known.origin}); " if known is not None and names else ""
     entropy = f"{kinds}entropy {summary.entropy:.2f} of at most {most:.2f} nats"
     return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 

@@ -1,24 +1,26 @@
 """The rule for a label, and the measures on maps."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from records import record_of
 
 from attncli.analysis.kinds import (
     KINDS,
     Judged,
     KindMeasure,
     exclude_labelled,
-    keep_kinds,
-    kinds_of,
     labels_of,
+    load_kinds,
     mean_at,
     moved,
     offset_samples,
+    with_kinds,
 )
 from attncli.analysis.luck import LEVEL
-from attncli.record import ModelInfo
+from attncli.base.errors import RequestError
 
 HEADS = (6, 12)
 DIGEST = "ab" * 32
@@ -118,19 +120,24 @@ def test_the_mean_weight_at_a_distance():
     assert mean_at(maps, range(1, 4), -1) == np.mean([maps[1, 0], maps[2, 1], maps[3, 2]])
 
 
-def test_labels_are_kept_by_digest_and_part(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    model = ModelInfo("made-up", "", DIGEST, 2, 3, 6)
-    assert kinds_of(model, "decoder").heads == {}
-    keep_kinds(DIGEST, "decoder", {(1, 2): ["induction", "sink"]}, "2026-11-28")
-    assert kinds_of(model, "decoder") == ({"1.2": ["induction", "sink"]}, "2026-11-28")
-    others = replace(model, sha256=""), replace(model, sha256="cd" * 32), replace(model, changes="without 0.1")
-    assert kinds_of(model, "encoder").heads == {} and not any(kinds_of(other, "decoder").heads for other in others)
-    [path] = (tmp_path / "kinds").iterdir()
-    good = path.read_text()
-    path.write_text(good.replace("2026-11-28", "[2mtoday"))
-    assert kinds_of(model, "decoder").heads == {}
-    for heads in ("[]", '{"1.2": "sink"}', '{"1.2": ["unheard of"]}'):
-        for damaged in ("", heads, f'{{"part": "decoder", "measured": "2026-11-28", "heads": {heads}}}'):
-            path.write_text(damaged)
-            assert kinds_of(model, "decoder").heads == {}
+def test_a_file_of_kinds_names_heads_of_its_model_and_part(tmp_path):
+    path, heads = tmp_path / "kinds.json", [{"layer": 1, "head": 2, "labels": "induction,sink"}]
+    written = {"model": {"name": "made-up", "sha256": DIGEST}, "part": "decoder", "measured": "2026-11-28"}
+    path.write_text(json.dumps({**written, "heads": heads}))
+    record = record_of(np.full((2, 3, 2, 2), 0.5))
+    model = replace(record.model, sha256=DIGEST)
+    known = with_kinds(replace(record, model=model, kind="decoder"), load_kinds(path)).kinds
+    assert known.heads == {(1, 2): ["induction", "sink"]} and known.origin == "attncli kinds, 2026-11-28"
+    for other in (
+        replace(record, model=model),
+        replace(record, model=replace(model, sha256="cd" * 32), kind="decoder"),
+        replace(record, model=replace(model, changes="without 0.1"), kind="decoder"),
+    ):
+        with pytest.raises(RequestError, match="--kinds names heads in the decoder attention of made-up"):
+            with_kinds(other, load_kinds(path))
+    path.write_text(json.dumps({**written, "heads": [{**heads[0], "labels": "\x1b[2J,sink"}]}))
+    assert load_kinds(path).heads == {(1, 2): ["sink"]}
+    for damaged in ("", "[]", json.dumps(written), json.dumps({**written, "measured": "today", "heads": heads})):
+        path.write_text(damaged)
+        with pytest.raises(RequestError, match="is no file of kinds: attncli kinds -o"):
+            load_kinds(path)

@@ -16,7 +16,7 @@ from records import record_of
 from records import tokens as tokens_of
 
 from attncli import load_model
-from attncli.analysis.kinds import KINDS, Judged, KindMeasure, keep_kinds, labels_of
+from attncli.analysis.kinds import KINDS, Judged, KindMeasure, labels_of
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
 from attncli.features.kinds import kinds
@@ -40,7 +40,6 @@ from attncli.features.kinds.measuring import (
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, guesses
 from attncli.models.generation import next_output
-from attncli.page.payload import payload
 
 POSITIONS = 64
 SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
@@ -463,23 +462,3 @@ def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(at
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):
     result = attncli("kinds", "-m", str(tiny("bert")), "--treebank", "-")
     assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
-
-
-def page_mask(record):
-    """Return the description of a text under a mask on a page."""
-    description, _ = payload([record], {})
-    return description["texts"][0]["masks"][0]
-
-
-def test_run_names_the_kinds_of_a_head_once_they_are_measured(attncli, by_hand, found, tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    place = str(by_hand.place.path)
-    line = ("run", "-m", place, "-l", "0", "-H", "0", "the cat sat")
-    assert "attncli kinds" not in attncli(*line).out
-    keep_kinds(by_hand.sha256, "decoder", labels_of(found.kinds), "2026-11-28")
-    origin = "attncli kinds, 2026-11-28"
-    assert f"; previous, feeds induction ({origin}); entropy " in attncli(*line).out
-    mask = page_mask(by_hand.attend("the cat sat"))
-    assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])
-    assert "attncli kinds" not in attncli(*line, "--without", "0.1").out
-    assert "attncli kinds" not in attncli("run", "-m", place, "-l", "1", "-H", "1", "the cat sat").out

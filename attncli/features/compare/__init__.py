@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from attncli.features.compare.beside import Peers
     from attncli.features.compare.ways import CompareWay
     from attncli.models.engine import Engine
+    from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
 
 SHARED = 2**23  # products of numbers in a projection, from which on threads share it
@@ -103,25 +104,25 @@ def compare(
     from attncli.checks.machine import one_thread
     from attncli.features.compare import beside, eager
     from attncli.features.compare import ways as these
-    from attncli.models.model import Model
-    from attncli.models.transformers_engine import TransformersModel
+    from attncli.models.model import own_network
     from attncli.models.transformers_peer import load_reference
 
     texts = list(opened.tokenize(inputs, pad_to))
     peers: Peers
     ways: Mapping[str, CompareWay[Any]] = {}
-    if isinstance(opened, TransformersModel):
+    own = own_network(opened)
+    if own is None:
         name = opening.name if isinstance(opening, Opening) else opened.info.name
         no_effect(f"on {name}, which transformers runs", against=against, weights=weights)
         texts = [opened.with_answer(one, target) for one in texts]
-        peers, ways = eager.EagerPeers(eager.Eager(opened), texts, mask, layers), these.WAYS_OF_EAGER
+        theirs = eager.Eager(cast("TransformersModel", opened))
+        peers, ways = eager.EagerPeers(theirs, texts, mask, layers), these.WAYS_OF_EAGER
     else:
-        assert isinstance(opened, Model)
         if against == "torch":
-            peers = beside.TorchPeers(opened, mask, layers)
+            peers = beside.TorchPeers(own, mask, layers)
         else:
-            other = reference or load_reference(opened.place.path, opened.device, opened.dtype)
-            peers, ways = beside.OwnPeers(opened, other, inputs, texts, pad_to, mask, layers), these.WAYS
+            other = reference or load_reference(own.place.path, own.device, own.dtype)
+            peers, ways = beside.OwnPeers(own, other, inputs, texts, pad_to, mask, layers), these.WAYS
     products = max(map(len, texts), default=0) * opened.info.hidden_size**2
     with one_thread() if products < SHARED else nullcontext():
         found = beside.compare(peers, counted(texts, len(texts), "texts"))

@@ -13,7 +13,7 @@ from warnings import warn
 
 import numpy as np
 
-from attncli.analysis.kinds import KINDS, Judged, keep_kinds, labels_of
+from attncli.analysis.kinds import KINDS, Judged, labels_of
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.features import corpora, options
@@ -107,8 +107,6 @@ class Kinds(CorpusFeature):
             found = measuring.measure_kinds(opened, statistics, self.treebank, where)
             if path is not None and not found.partial:
                 kept.keep(path, found, day)
-        if not found.partial:
-            keep_kinds(opened.sha256, opened.kind(None), labels_of(found.kinds), day)
         return _report(found, self.top)
 
 

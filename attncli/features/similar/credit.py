@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.effects.change import Unchanged
-from attncli.models.engine import Engine, require_tapped
+from attncli.models.engine import Engine, check_model, require_tapped
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import LAST, MEAN, POOLINGS, AvailableOutputs, Output
 from attncli.text.tokens import Tokens
@@ -32,8 +32,8 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
     None: as the checkpoint says. Raises RequestError where the checkpoint says nothing and pool is None, and where both
     say something.
     """
-    several = isinstance(model, Engine) and len(model.parts) > 1
-    tapped = require_tapped(model, "encoder" if several else None)
+    check_model(model)
+    tapped = require_tapped(model, "encoder" if len(model.parts) > 1 else None)
     if pool is not None:
         choices.check("pooling", pool, choices.Pool)
     outputs, refused = tapped.available_outputs
