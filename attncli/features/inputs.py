@@ -206,7 +206,7 @@ def default_model() -> str:
 def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engine":
     """Return how a model is opened by its name, or the model that is open. how: of `Opening`; None is not given.
 
-    Raises RequestError for how to open an open model, TypeError for what is no model.
+    Raises RequestError for how to open an open model, except with heads silenced; TypeError for what is no model.
     """
     given = {name: value for name, value in how.items() if value is not None}
     if model is None or isinstance(model, str):
@@ -214,8 +214,9 @@ def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engin
     from attncli.models.engine import check_model
 
     check_model(model)
+    without = given.pop("without", None)
     no_effect("on an open model", **given)
-    return model
+    return model if without is None else model.without(without)
 
 
 def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":

@@ -243,6 +243,7 @@ MeasureOption = Annotated[
         rare=True,
         metavar="NAME",
         help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
+        show_default="weight",
     ),
 ]
 EngineOption = Annotated[
@@ -254,6 +255,7 @@ EngineOption = Annotated[
         metavar="NAME",
         help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
         "instant (attncli without torch, for short texts), or auto.",
+        show_default="auto",
     ),
 ]
 Without = Annotated[
@@ -350,13 +352,16 @@ class RowOptions(TypedDict, total=False):
     dtype: DtypeOption
 
 
-class RecordOptions(TypedDict, total=False):
-    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
-
+class _TextOptions(TypedDict, total=False):
     pair: Pair
     file: File
     whole: Whole
     saved: Saved
+
+
+class MapOptions(TypedDict, total=False):
+    """The options of a measure that computes maps: of which heads, and how."""
+
     layer: Layers
     head: HeadsOption
     pad_to: PadTo
@@ -367,6 +372,10 @@ class RecordOptions(TypedDict, total=False):
     target: Target
     device: DeviceOption
     dtype: DtypeOption
+
+
+class RecordOptions(_TextOptions, MapOptions, total=False):
+    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
 
 
 class _AskedOptions(TypedDict, total=False):
