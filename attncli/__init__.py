@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attncli.features.generate import generate
     from attncli.features.kinds import kinds
     from attncli.features.mask import mask
+    from attncli.features.mechanisms import mechanisms
     from attncli.features.patch import patch
     from attncli.features.probe import probe
     from attncli.features.similar import similar
@@ -52,6 +53,7 @@ HOMES = {
     "generate": "attncli.features.generate",
     "kinds": "attncli.features.kinds",
     "mask": "attncli.features.mask",
+    "mechanisms": "attncli.features.mechanisms",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
@@ -83,6 +85,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "generate",
     "kinds",
     "mask",
+    "mechanisms",
     "patch",
     "probe",
     "trust",

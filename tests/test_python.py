@@ -209,6 +209,10 @@ def test_a_model_is_one_line(minilm, tiny):
             lambda model: attncli.diff(model, A, masks="padding,causal"),
             r"<ComparedRecords of minilm: A mask padding, B mask causal, most moved \d\.\d+ 0\.\d+>",
         ),
+        (
+            lambda model: attncli.mechanisms(model, A, layer=4, head=3, design="alibi"),
+            r"<HeadDesign of minilm: layer 4 head 3, ALiBi, looks nearer>",
+        ),
         (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),
         (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),
         (

@@ -81,8 +81,9 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
             if options[name].option.use == "terminal":
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
     for name in () if json else given:
-        if paths and all(path.suffix.lower() in options[name].option.not_saved for path in paths):
-            refuse_option(options[name].option, f"on {paths[0].suffix}, which does not show it")
+        one = options[name].option
+        if paths and one.saved_with not in given and all(path.suffix.lower() in one.not_saved for path in paths):
+            refuse_option(one, f"on {paths[0].suffix}, which does not show it")
     with showing(output.display()):
         if isinstance(feature, Measure):
             try:

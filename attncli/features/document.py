@@ -21,61 +21,13 @@ from attncli import features
 from attncli.base import choices
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import OutputDocument
-from attncli.record.parts import ModelDocument, PlaceDocument
+from attncli.record.parts import HeadDocument, ModelDocument, PlaceDocument, RecordDocument
 
-PARTS = """
-### head
-
-A head, with further fields where it is used.
-
-layer | int | | layer number in the model
-head | int | | head number in its layer
-
-### record
-
-The maps of one text.
-
-tokens | [str] | `[query]` | the units along the queries, and along the keys if there are no `key_tokens`
-key_tokens | [str]? | `[key]` | the units along the keys, if they differ from `tokens`
-shown | [str]? | `[query]` | `tokens` as displayed, if that differs from the vocabulary's form
-key_shown | [str]? | `[key]` | `key_tokens` as displayed, likewise
-segments | [int] | `[query]` | 0 for the first text, 1 for the second of a pair
-mask | MaskName
-masks | [object]? | | only if layers hide more than `mask` does, such as a window
-masks.layers | [int] | `[layer]` | the layers with this mask
-masks.allowed | [[[int]]] | `[query][run][2]` | the keys that a query may attend to, as runs from the first key to
-    before the end; all others are hidden
-prediction | object? | | what the model's output head says about the text, if attncli can read it; words only if
-    there is a [MASK]
-prediction.output | str | | which output: classes, tokens, span, words, or one of the family's own
-prediction.kind | str | | classes, tokens, span or words
-prediction.single | bool | | true: one label is right and all probabilities sum to 1; false: each label has its own
-    probability, or none
-prediction.answers | [object] | | for a text its labels (at most 20) or spans (3), best first; for each token its
-    label; for each [MASK] 3 words, best first
-prediction.answers.label | str | | a label, a word, the words of a span, or a next token with its leading space
-prediction.answers.logit | float | logit | for a regression its value; for a span the sum of its start and end
-    logits
-prediction.answers.probability | float or null | | null for a regression
-prediction.answers.start | int or null | | index in `tokens` of its first token; null if it is for the whole text
-prediction.answers.end | int or null | | index after its last token
-written | int? | | index in `tokens` of the first token that the model wrote (`generate`); `prediction` then has the 5
-    most likely next tokens after each token from the one before it
-kind | str? | | decoder or cross; missing for encoder attention
-measure | str? | | norm, or share of norm; missing for weights
-dtype | str? | | bfloat16 or float16, if the maps were computed in it; rows then sum to 1 less exactly
-sinks | bool? | | true if heads have a sink score (gpt-oss), which takes part in the softmax without a key: rows
-    then sum to at most 1. Also a label of .npz and .safetensors, whose array `sinks` `[head]` has the scores of the
-    heads in `neurons`
-attention | [head] | | layer by layer; heads of different layers (`-H 3.1,1.8`) in the order chosen, which .npz and
-    .safetensors have as the label `pairs`: their weights of other heads are 0
-attention.weights | [[float]] | `[query][key]` | each row sums to 1 (with `sinks` to at most 1), or is 0 if the
-    query sees no key; norms have no such sum. float32, in the fewest digits that read back the same
-attention.terms | {[[float]]}? | `[query][key]` | the terms of each score by name, also for hidden keys: content
-    (scaled q · k), and what positions, a bias or a softcap add (`run --terms`)
-"""
-
-SHARED = {ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"}  # which have sections of their own
+# Parts of documents that have sections of their own.
+SHARED = {
+    **{ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"},
+    **{HeadDocument: "head", RecordDocument: "record"},
+}
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 
 
@@ -164,7 +116,7 @@ def _written(hint: Any) -> str:
 @cache
 def sections() -> dict[str, Section]:
     """Return the sections of all features: the shared parts, then each command's by the name of its file."""
-    found = {name: section_of(one) for one, name in SHARED.items()} | read_sections(PARTS)
+    found = {name: section_of(one) for one, name in SHARED.items()}
     for name in features.NAMES:
         module = importlib.import_module(f"{features.__name__}.{name}")
         found.update(read_sections(getattr(module, "FIELDS", "")))

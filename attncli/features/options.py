@@ -31,6 +31,7 @@ class Option(NamedTuple):
 
     names: its names, none for an argument. use: where it has an effect: "record", on making a record, and so not with
     --from; "terminal", on what the terminal shows, and so not with --json or -o; "files", on the texts of files (-f).
+    not_saved: the suffixes of files on which it has no effect; saved_with: an option with which it has one.
     """
 
     group: str
@@ -46,6 +47,7 @@ class Option(NamedTuple):
     use: Use = ""
     kind: Any = None
     not_saved: tuple[str, ...] = ()
+    saved_with: str = ""
 
 
 def argument(
@@ -330,10 +332,15 @@ Task = Annotated[
 ]
 
 
-class ComputeOptions(TypedDict, total=False):
-    """The options that say where and how exactly a model computes."""
+class DeviceOptions(TypedDict, total=False):
+    """The option that says where a model computes."""
 
     device: DeviceOption
+
+
+class ComputeOptions(DeviceOptions, total=False):
+    """The options that say where and how exactly a model computes."""
+
     dtype: DtypeOption
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attncli.base.arrays import Brief, Doubles, Floats, Ints
-from attncli.base.choices import OutputName
+from attncli.base.choices import MaskName, Method, OutputName, one_of
 from attncli.base.typed import NotRequired
 from attncli.base.untrusted import listed
 
@@ -54,6 +54,108 @@ class PlaceDocument(TypedDict):
     index: Annotated[int, "its position in `tokens` (for a key, in `key_tokens` if present)"]
     token: Annotated[str, "as in the vocabulary"]
     shown: NotRequired[Annotated[str, "as displayed (`explain`, `find`)"]]
+
+
+class HeadDocument(TypedDict):
+    """A head, with further fields where it is used."""
+
+    layer: Annotated[int, "layer number in the model"]
+    head: Annotated[int, "head number in its layer"]
+
+
+class _MaskEntry(TypedDict):
+    """Only if layers hide more than `mask` does, such as a window."""
+
+    layers: Annotated[list[int], "the layers with this mask", "`[layer]`"]
+    allowed: Annotated[
+        list[list[list[int]]],
+        "the keys that a query may attend to, as runs from the first key to before the end; all others are hidden",
+        "`[query][run][2]`",
+    ]
+
+
+class _AnswerEntry(TypedDict):
+    """For a text its labels (at most 20) or spans (3), best first; for each token its label; for each [MASK] 3 words,
+    best first.
+    """
+
+    label: Annotated[str, "a label, a word, the words of a span, or a next token with its leading space"]
+    logit: Annotated[float, "for a regression its value; for a span the sum of its start and end logits", "logit"]
+    probability: Annotated[float | None, "null for a regression"]
+    start: Annotated[int | None, "index in `tokens` of its first token; null if it is for the whole text"]
+    end: Annotated[int | None, "index after its last token"]
+
+
+class _PredictionEntry(TypedDict):
+    """What the model's output head says about the text, if attncli can read it; words only if there is a [MASK]."""
+
+    output: Annotated[str, "which output: classes, tokens, span, words, or one of the family's own"]
+    kind: Annotated[str, "classes, tokens, span or words"]
+    single: Annotated[
+        bool,
+        "true: one label is right and all probabilities sum to 1; false: each label has its own probability, or none",
+    ]
+    answers: list[_AnswerEntry]
+
+
+class _MapEntry(HeadDocument):
+    """Layer by layer; heads of different layers (`-H 3.1,1.8`) in the order chosen, which .npz and .safetensors have as
+    the label `pairs`: their weights of other heads are 0.
+    """
+
+    weights: Annotated[
+        list[list[float]],
+        "each row sums to 1 (with `sinks` to at most 1), or is 0 if the query sees no key; norms have no such sum. "
+        "float32, in the fewest digits that read back the same",
+        "`[query][key]`",
+    ]
+    terms: NotRequired[
+        Annotated[
+            dict[str, list[list[float]]],
+            "the terms of each score by name, also for hidden keys: content (scaled q · k), and what positions, a bias "
+            "or a softcap add (`run --terms`)",
+            "`[query][key]`",
+        ]
+    ]
+    method: NotRequired[Annotated[Method, "the method of these shares (`flow`)"]]
+
+
+class RecordDocument(TypedDict):
+    """The maps of one text."""
+
+    tokens: Annotated[
+        list[str], "the units along the queries, and along the keys if there are no `key_tokens`", "`[query]`"
+    ]
+    key_tokens: NotRequired[Annotated[list[str], "the units along the keys, if they differ from `tokens`", "`[key]`"]]
+    shown: NotRequired[
+        Annotated[list[str], "`tokens` as displayed, if that differs from the vocabulary's form", "`[query]`"]
+    ]
+    key_shown: NotRequired[Annotated[list[str], "`key_tokens` as displayed, likewise", "`[key]`"]]
+    segments: Annotated[list[int], "0 for the first text, 1 for the second of a pair", "`[query]`"]
+    mask: Annotated[str, one_of(MaskName)]
+    masks: NotRequired[list[_MaskEntry]]
+    prediction: NotRequired[_PredictionEntry]
+    written: NotRequired[
+        Annotated[
+            int,
+            "index in `tokens` of the first token that the model wrote (`generate`); `prediction` then has the 5 most "
+            "likely next tokens after each token from the one before it",
+        ]
+    ]
+    kind: NotRequired[Annotated[str, "decoder or cross; missing for encoder attention"]]
+    measure: NotRequired[Annotated[str, "norm, or share of norm; missing for weights"]]
+    dtype: NotRequired[
+        Annotated[str, "bfloat16 or float16, if the maps were computed in it; rows then sum to 1 less exactly"]
+    ]
+    sinks: NotRequired[
+        Annotated[
+            bool,
+            "true if heads have a sink score (gpt-oss), which takes part in the softmax without a key: rows then sum "
+            "to at most 1. Also a label of .npz and .safetensors, whose array `sinks` `[head]` has the scores of the "
+            "heads in `neurons`",
+        ]
+    ]
+    attention: list[_MapEntry]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ from attncli.base.errors import RequestError
 from attncli.base.files import as_dataframe, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
 from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
-from attncli.record.parts import AxisUnits, ModelInfo, PredictionSummary, UsualWeights, Vectors, decimals
+from attncli.record.parts import (
+    AxisUnits,
+    ModelInfo,
+    PredictionSummary,
+    RecordDocument,
+    UsualWeights,
+    Vectors,
+    decimals,
+)
 from attncli.record.selection import Choice, Heads, Selection, choose_heads, name_layers, number_list, select
 from attncli.text.tokens import Tokens
 
@@ -330,9 +338,10 @@ class AttentionRecord:
 
         return showing.notebook(self)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> RecordDocument:
         """Return this text's entry under "records" in `run --json`."""
-        return json.loads("".join(self.document_text()))
+        found: RecordDocument = json.loads("".join(self.document_text()))
+        return found
 
     def document_text(self, terms: bool = False) -> Iterator[str]:
         """Yield the entry as JSON map by map, since all heads of 512 tokens are hundreds of megabytes.

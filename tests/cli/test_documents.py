@@ -253,7 +253,7 @@ def test_documents_are_as_written(printed, name):
 def test_no_part_has_a_field_that_is_nowhere(printed):
     found = {
         name: {path for line in CALLS[name] for path in paths(printed(line))}
-        for name in ("run", "explain", "find", "diff", "probe", "stats", "models show", "trust")
+        for name in ("run", "explain", "find", "flow", "diff", "probe", "stats", "models show", "trust")
     }
     for part in set(sections()) - {*CALLS, "capture"}:
         never = {"dtype"} if part == "record" else set()  # on a CPU maps are made in float32 or float64
