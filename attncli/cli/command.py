@@ -88,9 +88,10 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
         if isinstance(feature, Measure):
             try:
                 result = feature.function(**given)
+                for report in result.reports() if for_person else [result.report()]:
+                    deliver(report, feature, paths, printed, json, context)
             except NoEffectError as error:
                 refuse_option(options[error.name].option, error.why)
-            deliver(result.report(), feature, paths, printed, json, context)
             return
         request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
         request.set_fields = frozenset(given)

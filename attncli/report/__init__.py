@@ -122,6 +122,10 @@ class Result:
         """Return its title, and the parts that any medium can show."""
         raise NotImplementedError
 
+    def reports(self) -> Iterator[Report]:
+        """Yield what a person is shown, one after the other as it is found; by default the report."""
+        yield self.report()
+
     def __str__(self) -> str:
         """Return the result as a pipe gets it."""
         return str(self.report())

@@ -16,7 +16,7 @@ from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.features import options
-from attncli.features.inputs import check_options, layers_or, open_tappable, opening_of, read_input
+from attncli.features.inputs import layers_or, open_tappable, opening_of, read_input
 from attncli.features.measure import measure, no_effect
 from attncli.features.mechanisms.document import (
     ClaimEntry,
@@ -32,7 +32,6 @@ from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part
 from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
-    from attncli.base.typed import Unpack
     from attncli.features.mechanisms.claims import Claim
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
@@ -44,7 +43,7 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at
 REACH = 2  # of a window, to each side
 
 
-@measure(options.DeviceOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="what is measured")
+@measure(saves=(*PICTURES, *DOCUMENTS), saved_as="what is measured")
 def mechanisms(
     model: options.ModelOption = None,
     text: options.Text = None,
@@ -104,7 +103,7 @@ def mechanisms(
     target: options.Target = None,
     mask: options.MaskOption = None,
     pad_to: options.PadTo = None,
-    **how: "Unpack[options.DeviceOptions]",
+    device: Annotated[str | None, options.DEVICE] = None,
 ) -> "HeadMechanisms | HeadDesign | HeadMistakes":
     """Run one head with other scores and in other designs.
 
@@ -116,7 +115,6 @@ def mechanisms(
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
-    check_options(how, options.DeviceOptions)
     if mistakes:
         changed = {"design": design, "temperature": temperature, "reach": reach, "seed": seed}
         no_effect("with --mistakes, which are made in the head as it is", **changed, everything=everything)
@@ -133,7 +131,7 @@ def mechanisms(
         )
     one = read_input(text, pair, file, whole, "give the one to measure as TEXT")
     # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
-    engine = open_tappable(opening_of(model, **how), which)
+    engine = open_tappable(opening_of(model, device=device), which)
     from attncli.features.mechanisms.claims import ClaimTrial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
     from attncli.features.mechanisms.head import HeadInLayer
