@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from attncli.features.heatmap import heatmap
     from attncli.features.kinds import kinds
     from attncli.features.mask import mask
+    from attncli.features.mechanisms import mechanisms
     from attncli.features.patch import patch
     from attncli.features.probe import probe
     from attncli.features.run import run
@@ -58,6 +59,7 @@ HOMES = {
     "heatmap": "attncli.features.heatmap",
     "kinds": "attncli.features.kinds",
     "mask": "attncli.features.mask",
+    "mechanisms": "attncli.features.mechanisms",
     "patch": "attncli.features.patch",
     "probe": "attncli.features.probe",
     "run": "attncli.features.run",
@@ -93,6 +95,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "heatmap",
     "kinds",
     "mask",
+    "mechanisms",
     "patch",
     "probe",
     "run",

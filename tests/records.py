@@ -9,7 +9,7 @@ from attncli.analysis.difference import Difference
 from attncli.effects.asking import MeasuredOutput
 from attncli.features.ablate import Ablation
 from attncli.features.cut import EdgeEffects
-from attncli.features.diff import difference_report
+from attncli.features.diff import ComparedRecords
 from attncli.features.similar import Similarity
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.report.page import page_of
@@ -151,7 +151,7 @@ def an_ablation() -> Ablation:
 
 def page_of_two(found: Difference) -> str:
     """Return the page of `attncli diff`."""
-    report = difference_report(found)
+    report = ComparedRecords(found).report()
     return page_of(report.title, report.parts)
 
 

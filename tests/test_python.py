@@ -110,10 +110,8 @@ WRONG = {
     "predict": (lambda m: m.predict([A]), "text is one text, not a list of 1: predict each text separately"),
     "flow of a list": (lambda m: attncli.flow(m, [A]), "text is one text, not a list of 1"),
     "find in texts": (lambda m: attncli.find([A], "cat", "sat"), "model is a list of 1: open one with attncli"),
-    "diff of records": (
-        lambda m: attncli.diff(m.attend(A), m.attend(B)),
-        r"first is a record: write attncli\.diff\(first, second\), with texts or names of files",
-    ),
+    "diff of a number": (lambda m: attncli.diff(m, A, 3), "second is one text, not the int 3"),
+    "option of diff": (lambda m: attncli.diff(m, A, B, by="head"), "no option 'by': there are layer, head, pad_to"),
     "cut, text first": (
         lambda m: attncli.cut(A, m),
         "text is a Model: give a str, or a list of them",
@@ -134,7 +132,7 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["generate", "kinds", "probe", "diff"])
+@pytest.mark.parametrize("name", ["kinds", "probe"])
 def test_a_function_that_opens_its_model_says_so_in_any_place(minilm, name):
     for given, named in (((minilm, A), {}), ((A,), {"model": minilm})):
         with pytest.raises(TypeError, match=rf"is an open model: write attncli\.{name}\(.*model='minilm'\), with its"):
@@ -202,6 +200,14 @@ def test_a_model_is_one_line(minilm, tiny):
         (
             lambda model: attncli.patch(model, A, A.replace("cat", "dog"), by="layer", layer="5"),
             r"<PatchResult of minilm: by layer, layers 5, heads 0-11, how far .*, of the other text 0>",
+        ),
+        (
+            lambda model: attncli.diff(model, A, masks="padding,causal"),
+            r"<ComparedRecords of minilm: A mask padding, B mask causal, most moved \d\.\d+ 0\.\d+>",
+        ),
+        (
+            lambda model: attncli.mechanisms(model, A, layer=4, head=3, design="alibi"),
+            r"<HeadDesign of minilm: layer 4 head 3, ALiBi, looks nearer>",
         ),
         (lambda model: attncli.similar(model, A, B), r"<Similarity of minilm: cosine 0\.\d+, 9 x 10 tokens>"),
         (lambda model: cosines(model, [A, B]), r"<Cosines of minilm: 2 texts>"),

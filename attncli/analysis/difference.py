@@ -67,3 +67,41 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
 def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: int) -> Bools:
     """Return the queries that count in a layer of one or the other, bool `[query]`."""
     return counted_queries(first, layer) | counted_queries(second, layer)
+
+
+@dataclass(frozen=True)
+class ChangedCell:
+    """One weight in both records; layer and head are numbers, query and key positions of tokens."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    first: float
+    second: float
+
+    @property
+    def change(self) -> float:
+        """The weight in the second less that in the first."""
+        return self.second - self.first
+
+
+def largest_cells(found: Difference, count: int) -> list[ChangedCell]:
+    """Return the cells that differ most, largest first, of the queries that count; equal cells are left out."""
+    first, second = found.first.weights, found.second.weights
+    change = np.abs(second - first)
+    for of_layer, layer in zip(change, found.first.layers, strict=True):
+        of_layer[:, ~counted_in_either(found.first, found.second, layer)] = 0
+    order = np.argsort(-change, axis=None, kind="stable")[:count]
+    return [
+        ChangedCell(
+            found.first.layers[layer],
+            found.first.heads[head],
+            int(query),
+            int(key),
+            float(first[layer, head, query, key]),
+            float(second[layer, head, query, key]),
+        )
+        for layer, head, query, key in zip(*np.unravel_index(order, change.shape), strict=True)
+        if change[layer, head, query, key] > 0
+    ]

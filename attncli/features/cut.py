@@ -20,7 +20,6 @@ import numpy as np
 
 from attncli.analysis.luck import LEVEL
 from attncli.base.arrays import Bools, Doubles, titled
-from attncli.base.choices import describe
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import quoted, visible
 from attncli.base.progress import progress
@@ -34,7 +33,7 @@ from attncli.effects.asking import (
     describe_output,
 )
 from attncli.features import options
-from attncli.features.inputs import AskedRun
+from attncli.features.inputs import AskedRun, edge_names
 from attncli.features.measure import NoEffectError, measure, no_effect
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
@@ -103,7 +102,7 @@ def cut(
     scissors = Scissors.of(AskedRun.of(model, text, file, whole, **asked), layer, head, keep_rest)
     record, answer = scissors.record, scissors.question.answer
     if edges is not None:
-        chosen = sorted({edge for names in _edge_names(edges) for edge in scissors.named(*names)})
+        chosen = sorted({edge for names in edge_names(edges) for edge in scissors.named(*names)})
         sets = [chosen, *scissors.others(chosen)]
         layers = record.layers
         if each_layer and len(layers) == 1:
@@ -134,18 +133,6 @@ def cut(
         scissors.can_matter[rows],
         MOST_EDGES if top is None else top,
     )
-
-
-def _edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
-    """Return the names of queries and keys; a number is a token's place. Raises TypeError for what are no pairs."""
-    given = list(edges) if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]
-    for edge in given:
-        pair = edge if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 else [None]
-        if not all(isinstance(name, (str, int)) for name in pair):
-            raise TypeError(
-                f'an edge is a pair of tokens, not {describe(edge)}: write ("it", "trophy") for query and key'
-            )
-    return [(str(query), str(key)) for query, key in given]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ With heads silenced or edges cut the text is written twice: as it is, and with t
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import numpy as np
 
@@ -28,23 +28,24 @@ from attncli.analysis.edges import (
     usual_weights,
     with_usual,
 )
-from attncli.base.arrays import Array, as_floats, as_numpy
+from attncli.base import choices
+from attncli.base.arrays import Array, as_floats, as_numpy, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
 from attncli.base.printable import printable, shorten, visible
+from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.feature import Feature, as_function
-from attncli.features.inputs import SAMPLE, open_tapped, read_input
-from attncli.features.options import MODEL, TEXT, option
+from attncli.features.inputs import SAMPLE, default_model, edge_names, open_tappable, opening_of, read_input
+from attncli.features.measure import measure, no_effect
+from attncli.features.options import MODEL, TEXT, ModelOrName, option
 from attncli.models.block import Block, Tap
-from attncli.models.opening import Opening
 from attncli.models.taps import BLOCK
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.parts import UsualWeights
+from attncli.record.parts import ModelDocument, UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import number_list, numbered_names, select_pieces
-from attncli.report import Column, NextCommand, Part, Report, Table, TextLine
+from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
 from attncli.text.tokens import Tokens, joined
 
 if TYPE_CHECKING:
@@ -57,8 +58,54 @@ LOOKS = 2  # edges that the terminal names for a token
 HEADS = 8  # heads that the terminal lists
 
 
-@dataclass(eq=False)
-class Generate(Feature):
+@measure(saves=(*SUFFIXES, PAGE), saved_as="a record")
+def generate(
+    model: Annotated[
+        ModelOrName | None,
+        options.model("Alias, Hub id or path.", use="record", kind=str | None, show_default="smollm2"),
+    ] = None,
+    text: options.Text = None,
+    *,
+    file: options.File = None,
+    whole: options.Whole = False,
+    chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False,
+    edges: options.Edges = None,
+    max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40,
+    sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False,
+    temperature: Annotated[
+        float | None,
+        option(
+            MODEL,
+            "--temperature",
+            metavar="X",
+            min=0.01,
+            max=100,
+            help="With --sample: divide the logits by X.",
+            show_default="1.0",
+        ),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        option(
+            MODEL,
+            "--top-p",
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="With --sample: draw from the likeliest tokens that sum to P.",
+            show_default="1.0",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.", show_default="0"),
+    ] = None,
+    without: options.Without = None,
+    which: options.Which = None,
+    engine: Annotated[choices.EngineName | None, options.ENGINE] = None,
+    device: Annotated[str | None, options.DEVICE] = None,
+    dtype: Annotated[choices.DtypeName | None, options.DTYPE] = None,
+) -> "WrittenText":
     """Write on from a text, and show where each new token looked.
 
     The likeliest token is taken each time, or one is drawn (--sample). The text appears as it is written. Then each
@@ -72,102 +119,39 @@ class Generate(Feature):
       attncli generate --without 10.1 "The capital of France is"
       attncli generate --sample --top-p 0.9 --seed 1 -o written.html "Once upon a time"
     """
+    from attncli.models.chat import chat_prompt
+    from attncli.models.generation import Manner, next_output, prompt_tokens
 
-    group = "Look"
-    saves = (*SUFFIXES, PAGE)
-    saved_as = "a record"
-
-    text: options.Text = None
-    file: options.File = None
-    whole: options.Whole = False
-    chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False
-    edges: options.Edges = None
-    model: options.ModelName = "smollm2"
-    max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40
-    sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False
-    temperature: Annotated[
-        float,
-        option(MODEL, "--temperature", metavar="X", min=0.01, max=100, help="With --sample: divide the logits by X."),
-    ] = 1.0
-    top_p: Annotated[
-        float,
-        option(
-            MODEL,
-            "--top-p",
-            metavar="P",
-            min=0.0,
-            max=1.0,
-            help="With --sample: draw from the likeliest tokens that sum to P.",
-        ),
-    ] = 1.0
-    seed: Annotated[int, option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.")] = 0
-    without: options.Without = None
-    which: options.Which = None
-    engine: options.EngineOption = "auto"
-    device: options.DeviceOption = "auto"
-    dtype: options.DtypeOption = "float32"
-
-    def report(self) -> Report:
-        *pieces, last = self._reports()
-        title, _, written = "".join(piece.verbatim or "" for piece in pieces).partition("\n")
-        return replace(last, title=[title], parts=[*map(TextLine, filter(None, written.split("\n"))), *last.parts])
-
-    def reports(self) -> Iterator[Report]:
-        """Yield the text piece by piece as it is written, then its report; with --json or -o only the report."""
-        if self.for_person:
-            yield from self._reports()
-        else:
-            yield self.report()
-
-    def _reports(self) -> Iterator[Report]:
-        from attncli.models.chat import chat_prompt
-        from attncli.models.engine import check_room
-        from attncli.models.generation import Manner, next_output, prompt_tokens
-
-        if not self.sample:
-            self.refuse("without --sample, which draws tokens", "temperature", "top_p", "seed")
-        beginning = SAMPLE.partition(" it ")[0]
-        text = read_input(
-            self.text, None, self.file, self.whole, "give the one to write on from", sample=beginning
-        ).text
-        engine: Any = open_tapped(Opening(self.model, self.device, self.dtype, self.engine), self.which)
-        next_output(engine)  # refuses a model that writes no text before anything is printed
-        note = None
-        if self.chat:
-            prompt = chat_prompt(engine.place.path, text)
-            tokens = engine.tokenizer.encode_marked(prompt)
-            note = _template_note(tokens, prompt, text)
-        else:
-            tokens = prompt_tokens(engine, text)
-        manner = Manner(self.max_tokens, self.sample, self.temperature, self.top_p, self.seed)
-        how = f"drawn with seed {self.seed}" if self.sample else "the likeliest tokens"
-        part = [] if engine.part == "decoder" else [f"{engine.part} attention"]
-        title = " · ".join([model_name(engine.info.full_name), *part, how])
-        changes = [] if self.without is None else [f"without {self.without}"]
-        if self.edges:
-            changes.append(f"with {', '.join(f'{query} → {key}' for query, key in self.edges)} cut")
-        plain, changed = _Writing(engine, tokens, manner), None
-        if self.paths:
-            longest = len(tokens) + self.max_tokens
-            advice = "leave out -o, which saves all of them, or write on from a shorter text"
-            check_room([longest], engine.layers, engine.heads, advice=advice)
-        if changes:
-            other = engine if self.without is None else engine.without(self.without)
-            cutting = _cutting(other, tokens, self.edges or [], self.max_tokens)
-            changed = _Writing(other, tokens, manner, cutting, " and ".join(changes))
-        above = f"{title}\n{visible_text(text)}"
-        if changed is not None:
-            yield from _pieces(plain, f"{above}\nas it is: ")
-            yield from _pieces(changed, f"{changed.name}: ")
-        else:
-            yield from _pieces(plain, above + "\n" if self.chat or engine.part == "cross" else above)
-        yield _report(text, plain, changed, note)
+    if not sample:
+        no_effect("without --sample, which draws tokens", temperature=temperature, top_p=top_p, seed=seed)
+    beginning = SAMPLE.partition(" it ")[0]
+    prompt = read_input(text, None, file, whole, "give the one to write on from", sample=beginning).text
+    named = default_model("smollm2") if model is None else model
+    opening = opening_of(named, engine=engine, device=device, dtype=dtype)
+    opened = cast("InTorch", open_tappable(opening, which))
+    next_output(opened)  # refuses a model that writes no text before anything is printed
+    note = None
+    if chat:
+        filled = chat_prompt(opened.place.path, prompt)
+        tokens = opened.tokenizer.encode_marked(filled)
+        note = _template_note(tokens, filled, prompt)
+    else:
+        tokens = prompt_tokens(opened, prompt)
+    manner = Manner(
+        max_tokens, sample, 1.0 if temperature is None else temperature, 1.0 if top_p is None else top_p, seed or 0
+    )
+    cut = [] if edges is None else edge_names(edges)
+    names = [] if without is None else [f"without {without}"]
+    if cut:
+        names.append(f"with {', '.join(f'{query} → {key}' for query, key in cut)} cut")
+    changed = None
+    if names:
+        other = opened if without is None else cast("InTorch", opened.without(without))
+        changed = _Writing(other, tokens, manner, _cutting(other, tokens, cut, max_tokens), " and ".join(names))
+    return WrittenText(prompt, _Writing(opened, tokens, manner), changed, chat, note)
 
 
-generate = as_function(Generate)
-
-
-def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str | int, str | int]], most: int) -> "list[Tap]":
+def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]], most: int) -> "list[Tap]":
     """Return the tap that cuts edges in all heads: a key of the text, hidden from a query of it or from all."""
     if not edges:
         return []
@@ -176,7 +160,7 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str | int,
     if engine.part != "decoder":
         raise RequestError("--cut is for decoders, whose text is its own context: leave it out")
     cut = []
-    for query, key in ((str(one), str(other)) for one, other in edges):
+    for query, key in edges:
         keys = range(len(tokens)) if key == ANY else select_pieces(key, tokens)
         queries = range(len(tokens) + most) if query == ANY else select_pieces(query, tokens)
         cut += [(q, k) for q in queries for k in keys if k < q]
@@ -190,14 +174,36 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str | int,
 class _Writing:
     """A text while it is written and afterwards.
 
-    tokens: the text; of an encoder-decoder its input. steps: one per written token. name: the change, if any.
+    tokens: the text; of an encoder-decoder its input. name: the change, if any.
     """
 
     def __init__(
-        self, engine: Any, tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = (), name: str = ""
+        self, engine: "InTorch", tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = (), name: str = ""
     ) -> None:
         self.engine, self.tokens, self.manner, self.taps, self.name = engine, tokens, manner, taps, name
-        self.steps: list[Step] = []
+        self._done: list[Step] = []
+
+    @cached_property
+    def _coming(self) -> "Iterator[Step]":
+        """The steps that are still to be made."""
+        from attncli.models.generation import write
+
+        return write(self.engine, self.tokens, self.manner, self.taps)
+
+    def each_step(self) -> "Iterator[Step]":
+        """Yield the steps that were made, then make and yield the others."""
+        for place in count():
+            if place == len(self._done):
+                step = next(self._coming, None)
+                if step is None:
+                    return
+                self._done.append(step)
+            yield self._done[place]
+
+    @property
+    def steps(self) -> "list[Step]":
+        """All steps."""
+        return list(self.each_step())
 
     @property
     def ids(self) -> list[int]:
@@ -211,16 +217,22 @@ class _Writing:
         return writer(self.engine).decode(self.ids)
 
     def pieces(self) -> Iterator[str]:
-        """Write, and yield the text as it grows. A character that is written byte by byte comes when it is whole."""
-        from attncli.models.generation import write
+        """Yield the text as it grows. A character that is written byte by byte comes when it is whole."""
+        from attncli.models.generation import writer
 
+        ids: list[int] = []
         shown = 0
-        for step in write(self.engine, self.tokens, self.manner, self.taps):
-            self.steps.append(step)
-            text = self.text
+        for step in self.each_step():
+            ids.append(step.token)
+            text = writer(self.engine).decode(ids)
             if not text.endswith("\ufffd"):
                 yield visible_text(text[shown:])
                 shown = len(text)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the model wrote its end token."""
+        return bool(self.steps) and self.steps[-1].ends
 
     def record(self) -> AttentionRecord:
         """Return the record of the text with what was written, from one pass. Its rows are those of every step."""
@@ -276,7 +288,7 @@ class _Looks(Tap):
 
     def __init__(
         self,
-        engine: Any,
+        engine: "InTorch",
         queries: Tokens,
         keys: Tokens | None,
         pairs: WordPairs,
@@ -325,7 +337,191 @@ class _Looks(Tap):
         return output
 
 
-# --- the report -----------------------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------------
+
+
+class _LikelyEntry(TypedDict):
+    """The 5 most likely tokens."""
+
+    token: Annotated[str | None, "null if the vocabulary has no name for it"]
+    probability: Annotated[float, "", "probability"]
+
+
+class _EdgeEntry(TypedDict):
+    """Of that row, the edges between words at least 0.3 above their usual weight, in heads that are not silenced."""
+
+    layer: int
+    head: int
+    query: Annotated[int, "position of the row: `index` - 1"]
+    key: int
+    weight: float
+    usual: Annotated[float, "as in `findings` of `run`", "weight"]
+    key_token: str
+
+
+class _TokenEntry(TypedDict):
+    """One per written token."""
+
+    index: Annotated[int, "position in the text, or in the output of an encoder-decoder"]
+    token: str
+    probability: Annotated[float, "the model's own, before --temperature and --top-p", "probability"]
+    likely: list[_LikelyEntry]
+    sink: Annotated[
+        float | None,
+        "the mean weight, over layers and heads, from the row that the token was chosen from to the first token; null "
+        "if that is no sink",
+        "weight",
+    ]
+    edges: list[_EdgeEntry]
+
+
+class _UnchangedEntry(TypedDict):
+    """What was written without the change."""
+
+    text: str
+    ended: bool
+
+
+class _DifferenceEntry(TypedDict):
+    """The first place where both texts differ; null if they don't, and without a change."""
+
+    place: Annotated[int, "from 0, the first written token"]
+    tokens: Annotated[list[str], "the token written as it is, and the one with the change", "`[2]`"]
+    probabilities: Annotated[list[list[float]], "of both tokens as it is, then with the change", "`[2][2]`"]
+
+
+class _Changes(TypedDict, total=False):
+    changes: str
+    unchanged: _UnchangedEntry
+
+
+class GenerateDocument(TypedDict):
+    """`-o` saves the whole text as a record, as .json too."""
+
+    model: ModelDocument
+    prompt: Annotated[str, "the text to write on from"]
+    text: Annotated[str, "what was written; with a change, what was written with it"]
+    ended: Annotated[bool, "the model wrote its end token"]
+    tokens: list[_TokenEntry]
+    changes: NotRequired[
+        Annotated[str, "the heads that are silenced and the edges that are cut, with --without and --cut"]
+    ]
+    unchanged: NotRequired[_UnchangedEntry]
+    difference: _DifferenceEntry | None
+
+
+@dataclass(frozen=True, repr=False)
+class WrittenText(Result):
+    """A text that a model writes on. It is written when it is asked for, token by token.
+
+    prompt: the text to write on from. plain: what the model writes as it is. changed: what it writes with heads
+    silenced or edges cut. chat: whether the prompt stands in a chat template; note: which tokens come from that.
+    """
+
+    prompt: str
+    plain: _Writing
+    changed: _Writing | None
+    chat: bool
+    note: str | None
+
+    def __repr__(self) -> str:
+        """<WrittenText of smollm2: the likeliest tokens, after "The capital of France is">"""
+        engine = self.plain.engine
+        return titled(self, engine.info.full_name, self._how, f'after "{shorten(self.prompt)}"')
+
+    def __str__(self) -> str:
+        return "".join(str(one) if one.verbatim is None else one.verbatim for one in self.reports())
+
+    @property
+    def shown(self) -> _Writing:
+        """The text that is shown and saved: the one with the change, if there is one."""
+        return self.changed or self.plain
+
+    @property
+    def text(self) -> str:
+        """What was written, without special tokens."""
+        return self.shown.text
+
+    @property
+    def _how(self) -> str:
+        manner = self.plain.manner
+        return f"drawn with seed {manner.seed}" if manner.sample else "the likeliest tokens"
+
+    def record(self) -> AttentionRecord:
+        """Return the record of the text with what was written.
+
+        Raises RequestError where its maps don't fit into memory, before anything is written.
+        """
+        from attncli.models.engine import check_room
+
+        plain = self.plain
+        longest = len(plain.tokens) + plain.manner.max_tokens
+        advice = "leave out -o, which saves all of them, or write on from a shorter text"
+        check_room([longest], plain.engine.layers, plain.engine.heads, advice=advice)
+        return self.shown.record()
+
+    @cached_property
+    def _difference(self) -> _DifferenceEntry | None:
+        return None if self.changed is None else _difference(self.plain, self.changed)
+
+    def document(self) -> GenerateDocument:
+        """Return what --json prints."""
+        shown = self.shown
+        changes: _Changes = {}
+        if self.changed is not None:
+            unchanged: _UnchangedEntry = {"text": self.plain.text, "ended": self.plain.ended}
+            changes = {"changes": self.changed.name, "unchanged": unchanged}
+        return {
+            "model": shown.engine.info.document(),
+            "prompt": self.prompt,
+            "text": shown.text,
+            "ended": shown.ended,
+            "tokens": _steps(shown),
+            **changes,
+            "difference": self._difference,
+        }
+
+    def report(self) -> Report:
+        """Report the text for a document or a file; `reports` shows it."""
+
+        def save_as_page(path: Path) -> None:
+            from attncli.page import page, save_page
+
+            save_page(page([self.record()]), path)
+
+        return Report(
+            [],
+            [],
+            self.document,
+            files={**dict.fromkeys(SUFFIXES, lambda path: self.record().save(path)), PAGE: save_as_page},
+        )
+
+    def reports(self) -> Iterator[Report]:
+        """Yield the text piece by piece as it is written, then where each token looked."""
+        engine = self.plain.engine
+        part = [] if engine.part == "decoder" else [f"{engine.part} attention"]
+        title = " · ".join([model_name(engine.info.full_name), *part, self._how])
+        above = f"{title}\n{visible_text(self.prompt)}"
+        if self.changed is not None:
+            yield from _pieces(self.plain, f"{above}\nas it is: ")
+            yield from _pieces(self.changed, f"{self.changed.name}: ")
+        else:
+            yield from _pieces(self.plain, above + "\n" if self.chat or engine.part == "cross" else above)
+        parts: list[Part] = []
+        if self.changed is not None:
+            line = f"{self.changed.name}: the same {len(self.changed.steps)} tokens"
+            if self._difference is not None:
+                (one, other), (before, after) = self._difference["tokens"], self._difference["probabilities"]
+                line = (
+                    f"{self.changed.name} the text differs from token {self._difference['place'] + 1} on: {other} "
+                    f"({after[1]:.1%}; as it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change "
+                    f"{after[0]:.1%})"
+                )
+            parts += [TextLine(line, "strong"), TextLine("")]
+        parts += [_steps_table(self.shown, _steps(self.shown)), *_heads_parts(self.shown)]
+        if self.note is not None:
+            parts.append(TextLine(self.note, "faint"))
+        yield Report([], parts, dict, next=NextCommand("generate", {"output_path": Path("written.html")}))
 
 
 def visible_text(text: str) -> str:
@@ -357,51 +553,7 @@ def _template_note(tokens: Tokens, prompt: str, text: str) -> str | None:
     return f"from the chat template: tokens {' and '.join(named)}" if named else None
 
 
-def _report(text: str, plain: _Writing, changed: _Writing | None, note: str | None) -> Report:
-    """Report what was written, with the change if there is one. note: on the prompt."""
-    shown = changed or plain
-    difference = None if changed is None else _difference(plain, changed)
-    parts: list[Part] = []
-    if changed is not None:
-        line = f"{changed.name}: the same {len(changed.steps)} tokens"
-        if difference is not None:
-            (one, other), (before, after) = difference["tokens"], difference["probabilities"]
-            line = (
-                f"{changed.name} the text differs from token {difference['place'] + 1} on: {other} ({after[1]:.1%}; as "
-                f"it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change {after[0]:.1%})"
-            )
-        parts += [TextLine(line, "strong"), TextLine("")]
-    steps = _steps(shown)
-    parts += [_steps_table(shown, steps), *_heads_parts(shown)]
-    if note is not None:
-        parts.append(TextLine(note, "faint"))
-
-    def save_as_page(path: Path) -> None:
-        from attncli.page import page, save_page
-
-        save_page(page([shown.record()]), path)
-
-    document: dict[str, Any] = {
-        "model": shown.engine.info.document(),
-        "prompt": text,
-        "text": shown.text,
-        "ended": bool(shown.steps) and shown.steps[-1].ends,
-        "tokens": steps,
-    }
-    if changed is not None:
-        document["changes"] = changed.name
-        document["unchanged"] = {"text": plain.text, "ended": bool(plain.steps) and plain.steps[-1].ends}
-    document["difference"] = difference
-    return Report(
-        [],
-        parts,
-        lambda: document,
-        files={**dict.fromkeys(SUFFIXES, lambda path: shown.record().save(path)), PAGE: save_as_page},
-        next=NextCommand("generate", {"output_path": Path("written.html")}),
-    )
-
-
-def _steps(writing: _Writing) -> list[dict[str, Any]]:
+def _steps(writing: _Writing) -> list[_TokenEntry]:
     """Return each written token as the document has it, with the share of the first token, if that is a sink."""
     looks, backend = writing.looks, writing.engine.tokenizer.backend
     shares = looks.to_first.tolist() if writing.engine.part == "decoder" else [None] * len(looks.to_first)
@@ -414,13 +566,24 @@ def _steps(writing: _Writing) -> list[dict[str, Any]]:
                 {"token": backend.id_to_token(token), "probability": probability} for token, probability in step.likely
             ],
             "sink": share,
-            "edges": [{**asdict(edge), "key_token": looks.keys.text[edge.key]} for edge in looks.edges[row]],
+            "edges": [
+                {
+                    "layer": edge.layer,
+                    "head": edge.head,
+                    "query": edge.query,
+                    "key": edge.key,
+                    "weight": edge.weight,
+                    "usual": edge.usual,
+                    "key_token": looks.keys.text[edge.key],
+                }
+                for edge in looks.edges[row]
+            ],
         }
         for row, step, share in zip(count(looks.start), writing.steps, shares, strict=False)
     ]
 
 
-def _steps_table(writing: _Writing, steps: Sequence[Mapping[str, Any]]) -> Table:
+def _steps_table(writing: _Writing, steps: Sequence[_TokenEntry]) -> Table:
     """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
     looks = writing.looks
     queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
@@ -471,7 +634,7 @@ def _heads_parts(writing: _Writing) -> list[Table | TextLine]:
 # --- with a change --------------------------------------------------------------------------------------
 
 
-def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
+def _difference(plain: _Writing, changed: _Writing) -> _DifferenceEntry | None:
     """Return the first place where two texts differ, as the document has it; None if they don't."""
     from attncli.models.generation import next_probabilities, writer
 
@@ -486,40 +649,3 @@ def _difference(plain: _Writing, changed: _Writing) -> dict[str, Any] | None:
         probabilities.append([float(found[token]) for token in ids])
     names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
     return {"place": same, "tokens": names, "probabilities": probabilities}
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### generate
-
-model | model
-prompt | str | | the text to write on from
-text | str | | what was written; with a change, what was written with it
-ended | bool | | the model wrote its end token
-tokens | [object] | | one per written token
-tokens.index | int | | position in the text, or in the output of an encoder-decoder
-tokens.token | str
-tokens.probability | float | probability | the model's own, before --temperature and --top-p
-tokens.likely | [object] | | the 5 most likely tokens
-tokens.likely.token | str or null | | null if the vocabulary has no name for it
-tokens.likely.probability | float | probability
-tokens.sink | float or null | weight | the mean weight, over layers and heads, from the row that the token was chosen
-    from to the first token; null if that is no sink
-tokens.edges | [object] | | of that row, the edges between words at least 0.3 above their usual weight, in heads that
-    are not silenced
-tokens.edges.layer | int
-tokens.edges.head | int
-tokens.edges.query | int | | position of the row: `index` - 1
-tokens.edges.key | int
-tokens.edges.weight | float
-tokens.edges.usual | float | weight | as in `findings` of `run`
-tokens.edges.key_token | str
-changes | str? | | the heads that are silenced and the edges that are cut, with --without and --cut
-unchanged | object? | | what was written without the change
-unchanged.text | str
-unchanged.ended | bool
-difference | object or null | | the first place where both texts differ; null if they don't, and without a change
-difference.place | int | | from 0, the first written token
-difference.tokens | [str] | `[2]` | the token written as it is, and the one with the change
-difference.probabilities | [[float]] | `[2][2]` | of both tokens as it is, then with the change
-"""

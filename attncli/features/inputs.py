@@ -155,6 +155,18 @@ def names_of(written: str) -> list[str]:
     return names
 
 
+def edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
+    """Return the names of queries and keys; a number is a token's place. Raises TypeError for what are no pairs."""
+    given = list(edges) if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]
+    for edge in given:
+        pair = edge if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 else [None]
+        if not all(isinstance(name, (str, int)) for name in pair):
+            raise TypeError(
+                f'an edge is a pair of tokens, not {describe(edge)}: write ("it", "trophy") for query and key'
+            )
+    return [(str(query), str(key)) for query, key in given]
+
+
 def notify(text: str) -> None:
     """Tell the user something: the command line prints it on stderr."""
     warnings.warn(text, Notice, stacklevel=3)
@@ -198,15 +210,15 @@ def open_tapped(opening: Opening, which: str | None = None, answers: bool = Fals
     return engine.of_part(which) if answers else engine.awake().of_part(which)
 
 
-def default_model() -> str:
+def default_model(otherwise: str = "minilm") -> str:
     """Return the name of the model that is used where none is named."""
-    return os.environ.get("ATTNCLI_MODEL") or "minilm"
+    return os.environ.get("ATTNCLI_MODEL") or otherwise
 
 
 def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engine":
     """Return how a model is opened by its name, or the model that is open. how: of `Opening`; None is not given.
 
-    Raises RequestError for how to open an open model, TypeError for what is no model.
+    Raises RequestError for how to open an open model, except with heads silenced; TypeError for what is no model.
     """
     given = {name: value for name, value in how.items() if value is not None}
     if model is None or isinstance(model, str):
@@ -214,8 +226,9 @@ def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engin
     from attncli.models.engine import check_model
 
     check_model(model)
+    without = given.pop("without", None)
     no_effect("on an open model", **given)
-    return model
+    return model if without is None else model.without(without)
 
 
 def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":

@@ -262,41 +262,35 @@ MeasureOption = Annotated[
         show_default="weight",
     ),
 ]
-EngineOption = Annotated[
-    choices.EngineName,
-    of_record(
-        MODEL,
-        "--engine",
-        rare=True,
-        metavar="NAME",
-        help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
-        "instant (attncli without torch, for short texts), or auto.",
-        show_default="auto",
-    ),
-]
+ENGINE = of_record(
+    MODEL,
+    "--engine",
+    rare=True,
+    metavar="NAME",
+    help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), instant "
+    "(attncli without torch, for short texts), or auto.",
+    show_default="auto",
+)
+EngineOption = Annotated[choices.EngineName, ENGINE]
 Without = Annotated[
     str | None,
     of_record(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
 ]
-DeviceOption = Annotated[
-    str,
-    choice(
-        MODEL,
-        choices.DeviceName,
-        "--device",
-        rare=True,
-        help="Where to compute: ",
-        show_default="auto",
-        complete=completion.device,
-        use="record",
-    ),
-]
-DtypeOption = Annotated[
-    choices.DtypeName,
-    choice(
-        MODEL, choices.DtypeName, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"
-    ),
-]
+DEVICE = choice(
+    MODEL,
+    choices.DeviceName,
+    "--device",
+    rare=True,
+    help="Where to compute: ",
+    show_default="auto",
+    complete=completion.device,
+    use="record",
+)
+DTYPE = choice(
+    MODEL, choices.DtypeName, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"
+)
+DeviceOption = Annotated[str, DEVICE]
+DtypeOption = Annotated[choices.DtypeName, DTYPE]
 # How a picture is printed, in every command that saves one (`attncli.cli.command`).
 PRINTED = {
     "width": (
@@ -368,13 +362,16 @@ class RowOptions(TypedDict, total=False):
     dtype: DtypeOption
 
 
-class RecordOptions(TypedDict, total=False):
-    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
-
+class _TextOptions(TypedDict, total=False):
     pair: Pair
     file: File
     whole: Whole
     saved: Saved
+
+
+class MapOptions(TypedDict, total=False):
+    """The options of a measure that computes maps: of which heads, and how."""
+
     layer: Layers
     head: HeadsOption
     pad_to: PadTo
@@ -385,6 +382,10 @@ class RecordOptions(TypedDict, total=False):
     target: Target
     device: DeviceOption
     dtype: DtypeOption
+
+
+class RecordOptions(_TextOptions, MapOptions, total=False):
+    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
 
 
 class _AskedOptions(TypedDict, total=False):

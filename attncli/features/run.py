@@ -279,6 +279,7 @@ class TextMaps(Result):
                 continue
             if self.overview or (len(layers) > 1 and not self.of_heads):
                 no_effect("where no keys are named: give one layer (-l)", top_k=self.top_k)
+                no_effect("where no head is described: give a layer (-l)", kinds=self.kinds)
                 record = row_shares(record)
                 found, over = self._strong_edges(record)
                 shared = "" if record.model.key_heads is None else f" over {record.model.key_heads} key heads"

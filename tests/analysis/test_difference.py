@@ -8,9 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from records import attention_records, layered_records, record_of
 
-from attncli.analysis.difference import difference
+from attncli.analysis.difference import difference, largest_cells
 from attncli.base.errors import RequestError
-from attncli.features.diff import largest_cells
 
 
 @st.composite

@@ -44,6 +44,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "measure": ("norm",),
     "vectors": ("0.0",),
     "top_k": ("1",),
+    "kinds": ("kinds.json",),  # which is not there
     "device": ("abacus",),  # is refused wherever something is computed; ignored, it would do nothing
     "dtype": ("bfloat16",),
     "engine": ("transformers",),

@@ -13,10 +13,10 @@ from matplotlib.text import Text
 from packed import page_data
 from records import record_of
 
-from attncli import load_model
-from attncli.analysis.difference import difference
+from attncli import RequestError, diff, load_model
+from attncli.analysis.difference import difference, largest_cells
 from attncli.analysis.patterns import row_shares, total_variation
-from attncli.features.diff import difference_report, largest_cells
+from attncli.features.diff import ComparedRecords
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.maps import COLOURS
 from attncli.report.paper import Paper
@@ -149,12 +149,39 @@ def test_a_text_that_ends_like_a_file_is_a_text(attncli):
     assert found["first"]["tokens"][1:3] == ["i", "saved"]
 
 
+def test_in_python_it_takes_models_records_and_their_files(minilm, tmp_path):
+    first, second = minilm.attend(CAT), minilm.attend(DOG)
+    first.save(tmp_path / "a.npz")
+    found = diff(minilm, CAT, DOG).document()
+    assert found == diff(first, second).document()
+    assert found == diff(first=tmp_path / "a.npz", second=second).document()
+    silenced = diff(minilm, CAT, without="0.1").document()
+    assert silenced == diff(first=CAT, models=[minilm, minilm.without("0.1")]).document()
+    assert diff(minilm, CAT, masks=("none", "causal")).found.second.mask_name == "causal"
+
+
+@pytest.mark.parametrize(
+    "arguments, options, says",
+    [
+        (("record", "record", CAT), {}, "second has no effect after two records"),
+        ((None, "record", CAT), {}, "saved records are compared two by two"),
+        (("record", "record"), {"mask": "causal"}, "mask has no effect on saved records"),
+        (("minilm", CAT), {"masks": ["none"]}, "two names with a comma between them are needed"),
+        (("minilm", CAT), {"models": "a,b"}, "model has no effect with --models, which names both"),
+    ],
+)
+def test_what_python_gives_in_vain_is_refused(minilm, arguments, options, says):
+    given = [minilm.attend(CAT) if one == "record" else one for one in arguments]
+    with pytest.raises(RequestError, match=says):
+        diff(*given, **options)
+
+
 # --- the report -----------------------------------------------------------------------------------------
 
 
 def test_the_two_are_told_apart_and_a_long_text_is_cut():
     long = record_of(np.full((60, 60), 1 / 60))
-    title, *lines = str(difference_report(difference(long, replace(long, mask_name="causal")))).splitlines()
+    title, *lines = str(ComparedRecords(difference(long, replace(long, mask_name="causal")))).splitlines()
     assert title == "A: mask padding · B: mask causal"
     assert lines[0].startswith("A  made-up · mask padding · 60 tokens · cat ##s")
     assert lines[1].startswith("B  made-up · mask causal · 60 tokens")
@@ -165,7 +192,7 @@ def test_tokens_that_are_not_the_same_are_both_named():
     first = record_of(np.full((4, 4), 1 / 4))
     tokens = replace(first.tokens, shown=[], text=["[CLS]", "dog\x1b", "##s", "[SEP]"])
     other = replace(first, tokens=tokens, weights=np.eye(4, dtype=np.float32)[None, None])
-    shown = str(difference_report(difference(first, other), 16))
+    shown = str(ComparedRecords(difference(first, other), 16))
     assert "1 cat / dog" in shown and "2 ##s " in shown and "\x1b" not in shown
 
 
@@ -173,7 +200,7 @@ def test_tokens_that_are_not_the_same_are_both_named():
 
 
 def drawn_of(found, top=10):
-    return difference_report(found, top).parts[0].figure(["A: one", "B: other"], Paper())
+    return ComparedRecords(found, top).report().parts[0].figure(["A: one", "B: other"], Paper())
 
 
 NUMBERS = np.random.default_rng(4)

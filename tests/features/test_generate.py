@@ -272,7 +272,6 @@ def test_an_encoder_decoder_writes_what_it_always_wrote(attncli, tmp_path):
 
 def test_the_text_comes_while_it_is_written(decoder, monkeypatch):
     """Each piece is out before the next step is computed."""
-    from attncli.features.generate import Generate
     from attncli.models import generation
 
     steps = []
@@ -284,6 +283,16 @@ def test_the_text_comes_while_it_is_written(decoder, monkeypatch):
             yield step
 
     monkeypatch.setattr(generation, "write", counted)
-    reports = Generate(TEXT, model=str(decoder), max_tokens=6).reports()
-    seen = [len(steps) for report in reports if report.verbatim is not None]
+    found = package.generate(str(decoder), TEXT, max_tokens=6)
+    seen = [len(steps) for report in found.reports() if report.verbatim is not None]
     assert seen[0] < 6 == seen[-1] and seen == sorted(seen) and len(set(seen)) > 2  # some end inside a character
+    assert [one.verbatim for one in found.reports()][-1] is None and len(steps) == 6  # it is written once
+
+
+def test_in_python_a_text_is_written_when_it_is_asked_for(attncli, decoder, written):
+    found = package.generate(load_model(decoder, "cpu"), TEXT, max_tokens=6)
+    assert repr(found) == f'<WrittenText of {decoder}: the likeliest tokens, after "{TEXT}">'
+    texts = [found.text for one in found.reports() if one.verbatim is not None]
+    assert {*texts} == {written()["text"]}
+    assert str(found) == attncli("generate", "-m", decoder, TEXT, *FEW).out.partition("\nNext: ")[0]
+    assert found.record().written == len(found.plain.tokens)

@@ -2,25 +2,33 @@
 
 `head` is a head among those of its layer, `designs` has its maps under other scores, positions, windows and shared
 keys, `claims` the claims of tutorials and papers as data, `mistakes` the mistakes that people make. They compute with
-torch and are imported when a report is made.
+torch and are imported when a head is measured. `document` has the fields of what is printed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attncli.base import choices
+from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.features import options
-from attncli.features.feature import Feature
-from attncli.features.inputs import check_one, chosen_layers, open_tapped, read_inputs
+from attncli.features.inputs import layers_or, open_tappable, opening_of, read_input
+from attncli.features.measure import measure, no_effect
+from attncli.features.mechanisms.document import (
+    ClaimEntry,
+    DesignEntry,
+    MechanismsDocument,
+    MistakesEntry,
+    VariantEntry,
+)
 from attncli.features.options import MODEL, OUTPUT, choice, option
-from attncli.models.opening import Opening
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import drawn_map, hide_masked, model_name, record_size
-from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Table, TextLine
+from attncli.report import Cell, Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import three_digits
 
 if TYPE_CHECKING:
@@ -28,8 +36,6 @@ if TYPE_CHECKING:
     from attncli.features.mechanisms.designs import Design, Variant
     from attncli.features.mechanisms.head import Figures
     from attncli.features.mechanisms.mistakes import Mistakes, Moved
-    from attncli.models.engine import Engine
-    from attncli.models.head import OneHead
 
 WINDOWS: tuple[choices.DesignName, ...] = ("window", "causal-window")  # designs that are masks and need no projections
 SHARED: tuple[choices.DesignName, ...] = ("grouped", "multi-query")
@@ -37,8 +43,66 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at
 REACH = 2  # of a window, to each side
 
 
-@dataclass(eq=False)
-class Mechanisms(Feature):
+@measure(saves=(*PICTURES, *DOCUMENTS), saved_as="what is measured")
+def mechanisms(
+    model: options.ModelOption = None,
+    text: options.Text = None,
+    *,
+    pair: options.Pair = None,
+    file: options.File = None,
+    whole: options.Whole = False,
+    layer: options.ALayer = None,
+    head: options.AHead = None,
+    temperature: Annotated[
+        float | None,
+        option(
+            MODEL,
+            "--temperature",
+            metavar="T",
+            help="Of softmax: below 1 is sharper, above 1 softer.",
+            show_default="1.0",
+        ),
+    ] = None,
+    design: Annotated[
+        choices.DesignName | None, choice(MODEL, choices.DesignName, "--design", help="Only one design, with its map: ")
+    ] = None,
+    mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
+        False
+    ),
+    everything: Annotated[
+        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal")
+    ] = False,
+    reach: Annotated[
+        int | None,
+        option(
+            MODEL,
+            "--reach",
+            rare=True,
+            metavar="N",
+            min=0,
+            help="Tokens to each side of a window.",
+            show_default=str(REACH),
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        option(
+            MODEL,
+            "--seed",
+            rare=True,
+            metavar="N",
+            min=0,
+            max=2**63 - 1,
+            help="The seed of random parameters.",
+            show_default="0",
+        ),
+    ] = None,
+    which: options.Which = None,
+    target: options.Target = None,
+    mask: options.MaskOption = None,
+    pad_to: options.PadTo = None,
+    device: Annotated[str | None, options.DEVICE] = None,
+) -> "HeadMechanisms | HeadDesign | HeadMistakes":
     """Run one head with other scores and in other designs.
 
     Designs are other positions, windows and shared keys. Parameters that this model never learned are random and
@@ -49,144 +113,38 @@ class Mechanisms(Feature):
       attncli mechanisms "The cat sat on the mat." -l 2 -H 9 --temperature 0.5
       attncli mechanisms "The cat sat on the mat." -l 4 -H 3 --design alibi
     """
-
-    group = "Understand"
-    saves = (*PICTURES, *DOCUMENTS)
-    saved_as = "what is measured"
-
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    whole: options.Whole = False
-    layer: options.OneLayer = "-1"
-    head: options.OneHeadOption = "0"
-    model: options.ModelName = "minilm"
-    temperature: Annotated[
-        float, option(MODEL, "--temperature", metavar="T", help="Of softmax: below 1 is sharper, above 1 softer.")
-    ] = 1.0
-    design: Annotated[
-        choices.DesignName | None, choice(MODEL, choices.DesignName, "--design", help="Only one design, with its map: ")
-    ] = None
-    mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
-        False
-    )
-    everything: Annotated[
-        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal")
-    ] = False
-    reach: Annotated[
-        int, option(MODEL, "--reach", rare=True, metavar="N", min=0, help="Tokens to each side of a window.")
-    ] = REACH
-    seed: Annotated[
-        int,
-        option(MODEL, "--seed", rare=True, metavar="N", min=0, max=2**63 - 1, help="The seed of random parameters."),
-    ] = 0
-    which: options.Which = None
-    target: options.Target = None
-    mask: options.MaskOption = None
-    pad_to: options.PadTo = None
-    device: options.DeviceOption = "auto"
-
-    def report(self) -> Report:
-        if self.mistakes:
-            why = "with --mistakes, which are made in the head as it is"
-            self.refuse(why, "design", "temperature", "reach", "seed", "everything")
-        if self.design is not None:
-            self.refuse("with --design, which is shown in full", "everything")
-        if self.design is not None and self.design not in WINDOWS:
-            self.refuse(f"with --design {self.design}, which is no window", "reach")
-        if self.design in SHARED:
-            self.refuse(f"with --design {self.design}, where nothing is random", "seed")
-        scores_only = self.path is not None and self.path.suffix.lower() != ".json" and not self.for_program
-        if self.path is not None and scores_only and self.design is None:
-            self.refuse(f"with -o {self.path.suffix}, which has scores and no designs", "reach")
-        inputs = read_inputs(self.text, self.pair, self.file, whole=self.whole)
-        check_one(len(inputs), "give the one to measure as TEXT")
-        # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
-        model = open_tapped(Opening(self.model, self.device, "float32"), self.which)
-        from attncli.models.head import head_of_text
-
-        request = Request(
-            chosen_layers(self, "-1"), self.head, self.mask, pad_to=self.pad_to, which=self.which, target=self.target
-        )
-        taken = head_of_text(model, inputs[0], request)
-        if not self.mistakes:
-            found = measure(model, taken, self.temperature, self.seed, self.reach, self.design)
-            return _report(found, self.everything or any(map(self.is_set, ("temperature", "seed", "reach"))))
-        from attncli.features.mechanisms.head import HeadInLayer
-        from attncli.features.mechanisms.mistakes import make_mistakes
-
-        own = HeadInLayer.of(model, taken).own_figures
-        return _report(_Measured(taken.record, own, mistakes=make_mistakes(model, taken)))
-
-
-# --- results --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The measurements on one head.
-
-    own: figures of its map. variants, designs: its queries and keys under other scores and in other designs. claims:
-    how they came out. temperature: of softmax. reach: of windows. seed: of what is random. mistakes: None where they
-    were not asked for. projections: whether they are known; without them some designs and claims are left out.
-    """
-
-    record: AttentionRecord
-    own: "Figures"
-    temperature: float = 1.0
-    reach: int = REACH
-    seed: int = 0
-    variants: "list[Variant]" = field(default_factory=list)
-    designs: "list[Design]" = field(default_factory=list)
-    claims: "list[Claim]" = field(default_factory=list)
-    mistakes: "Mistakes | None" = None
-    projections: bool = True
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of --json."""
-        [layer], [head] = self.record.layers, self.record.heads
-        return {
-            "model": self.record.model.document(),
-            "layer": layer,
-            "head": head,
-            "mask": self.record.mask_name,
-            "temperature": self.temperature,
-            "reach": self.reach,
-            "seed": self.seed,
-            "tokens": self.record.tokens.text,
-            "weights": self.record.map(layer, head).tolist(),
-            "variants": [variant.document() for variant in self.variants],
-            "designs": [design.document() for design in self.designs],
-            "claims": [asdict(claim) for claim in self.claims],
-            "mistakes": None if self.mistakes is None else self.mistakes.document(),
-            "records": [self.record.document()],
-        }
-
-
-def measure(
-    model: "Engine",
-    head: "OneHead",
-    temperature: float = 1.0,
-    seed: int = 0,
-    reach: int = REACH,
-    design: str | None = None,
-) -> _Measured:
-    """Measure a head under every scoring function and normaliser, in other designs, and the claims on it; or in one
-    design only.
-
-    The model should compute in float32 or better, because differences are compared with the rounding of float32.
-
-    Raises RequestError if softmax can't be computed at this temperature, and where this head can't be in that design.
-    """
-    from attncli.features.mechanisms.claims import ClaimTrial, check_claims
-    from attncli.features.mechanisms.designs import designs, variants
-    from attncli.features.mechanisms.head import HeadInLayer
-
-    if not COLDEST <= temperature <= HOTTEST:  # NaN is not either
+    if mistakes:
+        changed = {"design": design, "temperature": temperature, "reach": reach, "seed": seed}
+        no_effect("with --mistakes, which are made in the head as it is", **changed, everything=everything)
+    if design is not None:
+        choices.check("design", design, choices.DesignName)
+        no_effect("with --design, which is shown in full", everything=everything)
+        if design not in WINDOWS:
+            no_effect(f"with --design {design}, which is no window", reach=reach)
+        if design in SHARED:
+            no_effect(f"with --design {design}, where nothing is random", seed=seed)
+    if temperature is not None and not COLDEST <= temperature <= HOTTEST:  # NaN is not either
         raise RequestError(
             f"--temperature {temperature:g} is out of range: use {COLDEST:g} to {HOTTEST:g}; 1 changes nothing"
         )
-    known, to_itself = head.x is not None, head.record.key_tokens is None
+    one = read_input(text, pair, file, whole, "give the one to measure as TEXT")
+    # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
+    engine = open_tappable(opening_of(model, device=device), which)
+    from attncli.features.mechanisms.claims import ClaimTrial, check_claims
+    from attncli.features.mechanisms.designs import designs, variants
+    from attncli.features.mechanisms.head import HeadInLayer
+    from attncli.models.head import head_of_text
+
+    number = None if head is None else str(head)
+    request = Request(layers_or("-1", layer, number), number or "0", mask, pad_to=pad_to, which=which, target=target)
+    taken = head_of_text(engine, one, request)
+    in_full = everything or any(one is not None for one in (temperature, reach, seed))
+    how_measured = 1.0 if temperature is None else temperature, REACH if reach is None else reach, seed or 0
+    if mistakes:
+        from attncli.features.mechanisms.mistakes import make_mistakes
+
+        return HeadMistakes(taken.record, *how_measured, make_mistakes(engine, taken))
+    known, to_itself = taken.x is not None, taken.record.key_tokens is None
     if design is not None and not to_itself:
         raise RequestError(
             f"--design {design} is for a text's attention to itself, and this is cross-attention: leave --design out, "
@@ -194,24 +152,25 @@ def measure(
         )
     if design is not None and not known and design not in WINDOWS:
         raise RequestError(
-            f"--design {design} needs a layer's projections, which are not known in {model.place.name}, because "
+            f"--design {design} needs a layer's projections, which are not known in {engine.place.name}, because "
             f"transformers runs it: --design {' or '.join(WINDOWS)}"
         )
-    inside = HeadInLayer.of(model, head)
-    found = designs(inside, reach, temperature, seed, design) if to_itself else []
-    result = _Measured(head.record, inside.own_figures, temperature, reach, seed, designs=found, projections=known)
+    inside = HeadInLayer.of(engine, taken)
+    temperature, reach, seed = how_measured
+    made = designs(inside, reach, temperature, seed, design) if to_itself else []
     if design is None:
-        claims = check_claims(ClaimTrial(head, seed))
-        return replace(result, variants=variants(head, temperature, seed), claims=claims)
-    if not found:
+        claims = check_claims(ClaimTrial(taken, seed))
+        scores = variants(taken, temperature, seed)
+        return HeadMechanisms(taken.record, *how_measured, inside.own_figures, scores, made, claims, known, in_full)
+    if not made:
         heads, _, d_k = inside.key.shape
         raise RequestError(
             f"--design {design} needs several heads of at least 2 elements; this layer has {heads} of {d_k}"
         )
-    return result
+    return HeadDesign(taken.record, *how_measured, inside.own_figures, made[0])
 
 
-# --- the report -----------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------
 
 OWN_SCORE = "scaled_dot"
 ROUNDING = 1e-6  # of a scale
@@ -243,77 +202,220 @@ LEFT_OUT = (
 )
 
 
-def _report(found: _Measured, everything: bool = False) -> Report:
-    """Report mistakes only, one design only, the verdicts on all claims, or everything except mistakes."""
-    record = found.record
-    [layer], [head] = record.layers, record.heads
-    title = [
-        model_name(record.model.full_name), *record.unusual, f"layer {layer} head {head}", f"mask {record.mask_name}",
-        record_size(record),
-    ]  # fmt: skip
-    axes = (
+@dataclass(frozen=True, repr=False)
+class MeasuredHead(Result):
+    """What was measured on one head.
+
+    record: its own map. temperature: of softmax. reach: of windows. seed: of what is random.
+    """
+
+    record: AttentionRecord
+    temperature: float
+    reach: int
+    seed: int
+
+    def __repr__(self) -> str:
+        """<HeadDesign of minilm: layer 4 head 3, ALiBi, looks nearer>"""
+        return titled(self, self.record.model.full_name, self._name, *self._facts())
+
+    @property
+    def _name(self) -> str:
+        [layer], [head] = self.record.layers, self.record.heads
+        return f"layer {layer} head {head}"
+
+    def _facts(self) -> list[str]:
+        """Return what stands in the line that describes it."""
+        raise NotImplementedError
+
+    def _document(
+        self,
+        variants: list[VariantEntry] | None = None,
+        designs: list[DesignEntry] | None = None,
+        claims: list[ClaimEntry] | None = None,
+        mistakes: MistakesEntry | None = None,
+    ) -> MechanismsDocument:
+        [layer], [head] = self.record.layers, self.record.heads
+        return {
+            "model": self.record.model.document(),
+            "layer": layer,
+            "head": head,
+            "mask": self.record.mask_name,
+            "temperature": self.temperature,
+            "reach": self.reach,
+            "seed": self.seed,
+            "tokens": self.record.tokens.text,
+            "weights": self.record.map(layer, head).tolist(),
+            "variants": variants or [],
+            "designs": designs or [],
+            "claims": claims or [],
+            "mistakes": mistakes,
+            "records": [self.record.document()],
+        }
+
+    def _report(
+        self, parts: Sequence[Part], rows: Callable[[Any], Any], picture: Sequence[Part] | None = None
+    ) -> Report:
+        record = self.record
+        name, mask = model_name(record.model.full_name), f"mask {record.mask_name}"
+        title = [name, *record.unusual, self._name, mask, record_size(record)]
+        return Report(title, parts, self.document, rows, picture, next=NextCommand("explain", {}))
+
+    def _maps(self, *panels: Panel, across: int = ACROSS) -> Maps:
+        """Return the head's own map, then these, a few on a row."""
+        record = self.record
+        every = [Panel("as it is", record.weights[0, 0]), *panels]
+        rows = [every[start : start + across] for start in range(0, len(every), across)]
+        return Maps(rows, *_axes(record))
+
+
+def _axes(record: AttentionRecord) -> tuple[MapAxis, MapAxis]:
+    return (
         MapAxis("query", record.tokens.shown, special=record.tokens.special),
         MapAxis("key", record.keys.shown, special=record.keys.special),
     )
-    own = Panel("as it is", record.map(layer, head))
-    picture: list[Part] | None = None
-    parts: list[Part]
-    if found.mistakes is not None:
-        panels = [own]  # of mistakes that change the map so that it can be seen
-        for mistake in found.mistakes.made:
-            if mistake.weights is not None and mistake.moved is not None and not mistake.moved.own < SEEN:
-                panels.append(Panel(mistake.mistake.name, mistake.weights))
-        maps = Maps([panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)], *axes)
+
+
+@dataclass(frozen=True, repr=False)
+class HeadMistakes(MeasuredHead):
+    """The effects of known mistakes on a head."""
+
+    mistakes: "Mistakes"
+
+    def _facts(self) -> list[str]:
+        shown = sum(one.moved is not None for one in self.mistakes.made)
+        return [f"{shown} of {len(self.mistakes.made)} mistakes show"]
+
+    def document(self) -> MechanismsDocument:
+        """Return what --json prints."""
+        return self._document(mistakes=self.mistakes.document())
+
+    def report(self) -> Report:
+        """Show the maps with the mistakes that change them so that it can be seen, and a row a mistake."""
+        panels = [
+            Panel(one.mistake.name, one.weights)
+            for one in self.mistakes.made
+            if one.weights is not None and one.moved is not None and not one.moved.own < SEEN
+        ]
         about = TextLine("the head as it is, and with known mistakes in its layer", caption=True)
-        parts = [about, maps, _mistakes(found.mistakes), TextLine(HARM)]
-    elif not found.variants:
-        [design] = found.designs
+        parts = [about, self._maps(*panels), _mistakes(self.mistakes), TextLine(HARM)]
+        return self._report(parts, lambda document: document["mistakes"]["made"])
+
+
+@dataclass(frozen=True, repr=False)
+class HeadDesign(MeasuredHead):
+    """A head's queries and keys in another design. own: figures of its own map."""
+
+    own: "Figures"
+    design: "Design"
+
+    def _facts(self) -> list[str]:
+        return [self.design.name_shown, self.design.verdict]
+
+    def document(self) -> MechanismsDocument:
+        """Return what --json prints."""
+        return self._document(designs=[self.design.document()])
+
+    def report(self) -> Report:
+        """Show the map in the design between the head's own and that of a control, and its figures."""
+        design = self.design
         made = Panel(design.name_shown, design.found.weights)
         control = Panel(f"control: {design.control}", design.controls[0].weights)
         parts = [
             TextLine(f"{design.name_shown}: {design.verdict}", caption=True),
-            Maps([[own, made, control]], *axes),
-            _designs(found.own, found.designs),
+            self._maps(made, control),
+            _designs(self.own, [design]),
             TextLine(CONTROLS),
         ]
-    else:
-        maps, captions = _variant_maps(found, axes), [TextLine(words, caption=True) for words in _captions(found)]
-        picture = [*captions, maps]
-        holding = sum(claim.holds for claim in found.claims)
-        parts = [TextLine(f"{holding} of {len(found.claims)} claims hold here")]
-        if everything:
+        return self._report(parts, itemgetter("designs"))
+
+
+@dataclass(frozen=True, repr=False)
+class HeadMechanisms(MeasuredHead):
+    """A head's queries and keys under other scores and in other designs, and the claims on it.
+
+    own: figures of its map. projections: whether they are known; without them some designs and claims are left out.
+    everything: whether all of it is shown, and not the verdicts on the claims alone.
+    """
+
+    own: "Figures"
+    variants: "list[Variant]"
+    designs: "list[Design]"
+    claims: "list[Claim]"
+    projections: bool
+    everything: bool
+
+    def _facts(self) -> list[str]:
+        return [self._holding]
+
+    @property
+    def _holding(self) -> str:
+        return f"{sum(claim.holds for claim in self.claims)} of {len(self.claims)} claims hold here"
+
+    def document(self) -> MechanismsDocument:
+        """Return what --json prints."""
+        return self._document(
+            [one.document() for one in self.variants],
+            [one.document() for one in self.designs],
+            [
+                {
+                    "name": one.name,
+                    "statement": one.statement,
+                    "figures": one.figures,
+                    "holds": one.holds,
+                    "finding": one.finding,
+                }
+                for one in self.claims
+            ],
+        )
+
+    def report(self) -> Report:
+        """Show the verdicts on all claims, or everything; a picture has the maps under other scores."""
+        record = self.record
+        [layer], [head] = record.layers, record.heads
+        maps, captions = self._variant_maps(), [TextLine(words, caption=True) for words in self._captions()]
+        parts: list[Part] = [TextLine(self._holding)]
+        if self.everything:
             rows = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
             with_own = replace(maps, panels=rows, headings=["the head's own map", *maps.headings])
-            parts += [_claims(found.claims), *captions, with_own]
-            parts += [_variants(found.variants, found.temperature), TextLine(FIGURES)]
-            parts += [_designs(found.own, found.designs), TextLine(CONTROLS)] if found.designs else []
+            parts += [_claims(self.claims), *captions, with_own]
+            parts += [_variants(self.variants, self.temperature), TextLine(FIGURES)]
+            parts += [_designs(self.own, self.designs), TextLine(CONTROLS)] if self.designs else []
         else:
             verdicts: list[list[str | Cell]] = [
                 [Cell("yes") if claim.holds else Cell("NO", "wrong"), claim.statement.partition(": ")[0]]
-                for claim in found.claims
+                for claim in self.claims
             ]
             parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), TextLine(MORE)]
-        parts += [] if found.projections else [TextLine(LEFT_OUT)]
+        parts += [] if self.projections else [TextLine(LEFT_OUT)]
+        return self._report(parts, itemgetter("variants"), [*captions, maps])
 
-    def rows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows of a .csv."""
-        made = document["mistakes"]
-        return list(made["made"] if made else document["variants"] or document["designs"])
+    def _captions(self) -> list[str]:
+        """Say which score is the head's own, and where untrained parameters come from."""
+        untrained = f"untrained: parameters that the model never learned, drawn from seed {self.seed}"
+        vectors = self.record.vectors
+        if vectors is not None:
+            off = abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1)
+            if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has something added to it
+                return [untrained]
+        softmax = "its softmax" if self.temperature == 1 else "its softmax at T = 1"
+        sink = ", except for its sink" if self.record.sinks else ""
+        return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
 
-    return Report(title, parts, found.document, rows_of, picture, next=NextCommand("explain", {}))
+    def _variant_maps(self) -> Maps:
+        """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
+        mask = self.record.mask_of(self.record.layers[0])
+        rows, headings = [], []
+        for row in _by_score(self.variants):
+            softmax, trained = _normaliser("softmax", self.temperature), row[0].trained
+            names = [_normaliser(one.normaliser, self.temperature) if trained else one.score for one in row]
+            panels = [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
+            for start in range(0, len(panels), NORMALISERS_ACROSS):
+                rows.append(panels[start : start + NORMALISERS_ACROSS])
+                headings.append(row[0].score if trained else f"untrained scores, {softmax}")
+        return Maps(rows, *_axes(self.record), headings=headings)
 
 
-def _captions(found: _Measured) -> list[str]:
-    """Say which score is the head's own, and where untrained parameters come from."""
-    untrained = f"untrained: parameters that the model never learned, drawn from seed {found.seed}"
-    vectors = found.record.vectors
-    if vectors is not None:
-        off = abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1)
-        if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has something added to it
-            return [untrained]
-    softmax = "its softmax" if found.temperature == 1 else "its softmax at T = 1"
-    sink = ", except for its sink" if found.record.sinks else ""
-    return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
+# --- tables ---------------------------------------------------------------------------------------------
 
 
 def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
@@ -324,20 +426,6 @@ def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
 def _normaliser(name: str, temperature: float) -> str:
     """Return a normaliser's name, with its temperature if that is not 1."""
     return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
-
-
-def _variant_maps(found: _Measured, axes: tuple[MapAxis, MapAxis]) -> Maps:
-    """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
-    mask = found.record.mask_of(found.record.layers[0])
-    rows, headings = [], []
-    for row in _by_score(found.variants):
-        softmax, trained = _normaliser("softmax", found.temperature), row[0].trained
-        names = [_normaliser(one.normaliser, found.temperature) if trained else one.score for one in row]
-        panels = [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
-        for start in range(0, len(panels), NORMALISERS_ACROSS):
-            rows.append(panels[start : start + NORMALISERS_ACROSS])
-            headings.append(row[0].score if trained else f"untrained scores, {softmax}")
-    return Maps(rows, *axes, headings=headings)
 
 
 def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
@@ -364,11 +452,9 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         None,
     ]
     for one in designs:
-        document = one.document()
-        distance, moved = (
-            f"{document[name]:.{digits}f} ({document[f'control_{name}']:.{digits}f})"
-            for name, digits in (("distance", 2), ("moved", 3))
-        )
+        entry = one.document()
+        distance = f"{entry['distance']:.2f} ({entry['control_distance']:.2f})"
+        moved = f"{entry['moved']:.3f} ({entry['control_moved']:.3f})"
         rows.append([one.name_shown, f"{one.found.entropy:.2f}", distance, moved, one.verdict])
     columns = [
         Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
@@ -432,71 +518,3 @@ def _figures(figures: dict[str, float]) -> list[str]:
         heading = " -> ".join(steps) if steps and not lines else ""
         lines.append("   ".join(part for part in (heading, group, *found) if part))
     return lines
-
-
-# The fields of its document (`attncli.features.document`).
-FIELDS = """
-### mechanisms
-
-model | model
-layer | int | | layer of the head
-head | int
-mask | MaskName
-temperature | float | | of softmax
-reach | int | tokens | of windows, to each side
-seed | int | | of everything random
-tokens | [str] | `[token]`
-weights | [[float]] | `[query][key]` | the head's own map
-variants | [object] | | its queries and keys with every scoring function and normaliser; scores with random
-    parameters have softmax only
-variants.score | str | | the scoring function
-variants.normaliser | str
-variants.trained | bool | | false: parameters of the score are random
-variants.weights | [[float]] | `[query][key]`
-variants.entropy | float | nats | mean over queries
-variants.moved | float | share of the weight | weight that would have to move to get the head's own map
-variants.same_key | float | share of queries | queries with the same strongest key as in the head's own map
-variants.zero | float | share of visible keys | keys with a weight of exactly 0
-variants.output | float | | change of the head's output, ‖changed - own‖ / ‖own‖
-designs | [object] | | its queries and keys in other designs, with controls
-designs.name | str | | as in `--design`
-designs.described | str | | in words
-designs.trained | bool | | false: some parameters are random
-designs.weights | [[float]] | `[query][key]`
-designs.entropy | float | nats | mean over queries
-designs.distance | float | tokens | mean distance of the weight, over queries
-designs.moved | float | share of the weight | as in `variants`
-designs.same_key | float | share of queries | as in `variants`
-designs.control | str | | a description of the controls
-designs.control_distance | float | tokens | mean over the controls
-designs.control_moved | float | share of the weight | mean over the controls
-designs.control_weights | [[float]] | `[query][key]` | the first control's map
-designs.verdict | str | | its figures compared with those of the head and the controls
-claims | [object] | | the claims of tutorials and papers
-claims.name | str
-claims.statement | str | | in words
-claims.figures | {float} | | the measured figures, by name
-claims.holds | bool | | true if the figures agree with the claim
-claims.finding | str | | further findings, in words; otherwise empty
-mistakes | object or null | | with `--mistakes`: the effect of known mistakes on the head
-mistakes.exchanged | object or null | | the control: heads of the layer exchange their maps; null if the layer has
-    one head
-mistakes.exchanged.moved | float | share of the weight | as below, mean over all exchanges
-mistakes.exchanged.others_moved | float | share of the weight | as below, mean over all exchanges
-mistakes.exchanged.output | float | | as below, mean over all exchanges
-mistakes.made | [object] | | each mistake, in its first variant that changes something here
-mistakes.made.name | str
-mistakes.made.says | str | | continues "this is attention"
-mistakes.made.where | str | | where people make it
-mistakes.made.remedy | str | | how to fix it
-mistakes.made.needs | str or null | | what a text needs to show it; null: every text shows it
-mistakes.made.moved | float or null | share of the weight | as in `variants`, above 1 if a row sums to more; null,
-    as the next three, if it does not show here or gives NaN
-mistakes.made.others_moved | float or null | share of the weight | the same for the layer's other heads, mean
-mistakes.made.output | float or null | | for the layer's attention, ‖changed - own‖ / ‖own‖
-mistakes.made.weights | [[float]] or null | `[query][key]` | the head's map
-records | [record] | | the record of the head's own map
-
-With `--design` the document has only that entry of `designs`, and with `--mistakes` only `mistakes`. `.csv`: a row
-per entry of `variants`, with `--design` of `designs`, with `--mistakes` of `mistakes.made`.
-"""

@@ -5,10 +5,9 @@ same design with positions in a shuffled order, or another head's keys.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from statistics import mean
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +34,7 @@ from attncli.attention import (
 from attncli.attention.normalisers import Normaliser
 from attncli.base import choices
 from attncli.features.mechanisms import REACH
+from attncli.features.mechanisms.document import DesignEntry, VariantEntry
 from attncli.features.mechanisms.head import SAME, Figures, HeadInLayer, mask_of
 from attncli.models.head import OneHead
 
@@ -67,7 +67,7 @@ class Variant:
     zero: float
     output: float
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> VariantEntry:
         """Return its part of what `mechanisms --json` prints."""
         return {
             "score": self.score,
@@ -139,14 +139,17 @@ class Design:
         """ "ALiBi", "relative buckets, untrained" """
         return self.described if self.trained else f"{self.described}, untrained"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> DesignEntry:
         """Return its part of what `mechanisms --json` prints, with the map of the first control."""
         return {
             "name": self.name,
             "described": self.described,
             "trained": self.trained,
-            **asdict(self.found),
             "weights": self.found.weights.tolist(),
+            "entropy": self.found.entropy,
+            "distance": self.found.distance,
+            "moved": self.found.moved,
+            "same_key": self.found.same_key,
             "control": self.control,
             "control_distance": mean(one.distance for one in self.controls),
             "control_moved": mean(one.moved for one in self.controls),

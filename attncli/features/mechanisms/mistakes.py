@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -27,10 +27,11 @@ from attncli.attention.mistakes import (
 )
 from attncli.base.arrays import Floats, finite
 from attncli.base.errors import RequestError
+from attncli.features.mechanisms.document import ExchangedEntry, MistakesEntry, PlantedEntry
 from attncli.features.mechanisms.head import SAME, HeadInLayer
 from attncli.models.engine import Engine
 from attncli.models.head import OneHead
-from attncli.models.model import Model
+from attncli.models.model import Model, own_network
 
 
 class Moved(NamedTuple):
@@ -50,13 +51,15 @@ class Moved(NamedTuple):
         """Return whether anything moved by more than rounding explains; NaN counts as moved."""
         return not all(one <= SAME for one in (self.own, *self.others, self.output))
 
-    def document(self) -> dict[str, Any]:
-        return {"moved": finite(self.own), "others_moved": finite(self.of_others), "output": finite(self.output)}
-
     @property
     def of_others(self) -> float | None:
         """Return the mean over the other heads; None without any."""
         return mean(self.others) if self.others else None
+
+    @property
+    def finite(self) -> tuple[float | None, float | None, float | None]:
+        """Return own, the mean over the other heads, and output; None for NaN."""
+        return finite(self.own), finite(self.of_others), finite(self.output)
 
 
 @dataclass(frozen=True)
@@ -82,28 +85,30 @@ class Mistakes:
     made: list[PlantedMistake]
     exchanged: Moved | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> MistakesEntry:
         """Return its part of what `mechanisms --json` prints; NaN is null."""
-        return {
-            "exchanged": None if self.exchanged is None else self.exchanged.document(),
-            "made": [
+        made: list[PlantedEntry] = []
+        for one in self.made:
+            moved = (None, None, None) if one.moved is None else one.moved.finite
+            weights = None if one.weights is None else [list(map(finite, row)) for row in one.weights.tolist()]
+            made.append(
                 {
                     "name": one.mistake.name,
                     "says": one.mistake.says,
                     "where": one.mistake.where,
                     "remedy": one.mistake.remedy,
                     "needs": one.mistake.needs or None,
-                    "moved": None,
-                    "others_moved": None,
-                    "output": None,
-                    **({} if one.moved is None else one.moved.document()),
-                    "weights": None
-                    if one.weights is None
-                    else [[finite(weight) for weight in row] for row in one.weights.tolist()],
+                    "moved": moved[0],
+                    "others_moved": moved[1],
+                    "output": moved[2],
+                    "weights": cast("list[list[float]] | None", weights),
                 }
-                for one in self.made
-            ],
-        }
+            )
+        if self.exchanged is None:
+            return {"exchanged": None, "made": made}
+        moved = self.exchanged.finite
+        exchanged = {"moved": moved[0], "others_moved": moved[1], "output": moved[2]}
+        return {"exchanged": cast("ExchangedEntry", exchanged), "made": made}
 
 
 def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
@@ -116,9 +121,10 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
             f"--mistakes are made in a layer's projections, which are not known in {model.place.name}, because "
             "transformers runs it: leave --mistakes out"
         )
-    assert isinstance(model, Model)
-    inside = HeadInLayer.of(model, head)
-    formula, inputs = formula_of(model, inside), inputs_of(model, head, inside)
+    own = own_network(model)
+    assert own is not None  # whose projections are known
+    inside = HeadInLayer.of(own, head)
+    formula, inputs = formula_of(own, inside), inputs_of(own, head, inside)
     counted, number = inside.counted, inside.number
     rows = torch.from_numpy(counted).to(model.device)
 

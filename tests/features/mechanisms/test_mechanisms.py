@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from attncli import mechanisms
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
-from attncli.features.mechanisms import measure
 from attncli.features.mechanisms.claims import CLAIMS
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -116,7 +116,7 @@ def test_a_decoder_of_our_own_has_its_projections(attncli, refused, tiny, family
 # --- what is measured, and its report ----------------------------------------------------------------------
 
 
-def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, trained, monkeypatch):
+def test_a_design_that_there_is_not_for_a_head_is_refused(minilm, monkeypatch):
     monkeypatch.setattr("attncli.features.mechanisms.designs.designs", lambda *asked: [])
     with pytest.raises(RequestError, match="--design grouped needs several heads of at least 2 elements; this"):
-        measure(minilm, trained(), design="grouped")
+        mechanisms(minilm, TEXT, design="grouped")

@@ -1,7 +1,6 @@
 """The picture of two records: how much weight moved in every head, and the maps of those that differ most."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from attncli.analysis.difference import Difference
+from attncli.analysis.difference import ChangedCell, Difference
 from attncli.base.arrays import Floats
 from attncli.record.display import SIGNED, drawn_map, hides
 from attncli.report.figure import fonts
@@ -31,9 +30,6 @@ from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, Wording, bar_leng
 from attncli.report.figure.maps import COLOURS
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 from attncli.report.parts import in_cell
-
-if TYPE_CHECKING:
-    from attncli.features.diff import ChangedCell
 
 SHOWN = 3  # heads whose maps are drawn
 MOVED = ScalarMappable(Normalize(0, 1), COLOURS)
@@ -62,7 +58,7 @@ class Picture:
     def __init__(
         self,
         found: Difference,
-        cells: "Sequence[ChangedCell]",
+        cells: Sequence[ChangedCell],
         title: Sequence[str],
         queries: Sequence[str],
         keys: Sequence[str],
@@ -190,7 +186,7 @@ class Picture:
         caption: str,
         matrix: Floats,
         colours: ScalarMappable,
-        framed: "Sequence[ChangedCell]",
+        framed: Sequence[ChangedCell],
     ) -> None:
         """Draw one map with its caption and a frame, and frames around the cells that differ most."""
         x, y = self.corner(*place)
