@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from attncli.features.patch import patch
     from attncli.features.probe import probe
     from attncli.features.similar import similar
+    from attncli.features.stats import stats
     from attncli.features.trust import trust
     from attncli.models.capture import capture
     from attncli.models.engine import Engine
@@ -56,6 +57,7 @@ HOMES = {
     "probe": "attncli.features.probe",
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
+    "stats": "attncli.features.stats",
     "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
@@ -87,6 +89,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "probe",
     "trust",
     "similar",
+    "stats",
     "capture",
     "Engine",
     "load_model",

@@ -80,9 +80,11 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
         for name in given:
             if options[name].option.use == "terminal":
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
-    for name in () if json else given:
-        if paths and all(path.suffix.lower() in options[name].option.not_saved for path in paths):
-            refuse_option(options[name].option, f"on {paths[0].suffix}, which does not show it")
+    suffixes = [*(path.suffix.lower() for path in paths), *([".json"] if json else [])]
+    for name in given:
+        if suffixes and all(suffix in options[name].option.not_saved for suffix in suffixes):
+            what = f"on {paths[0].suffix}" if paths else "with --json"
+            refuse_option(options[name].option, f"{what}, which does not show it")
     with showing(output.display()):
         if isinstance(feature, Measure):
             try:

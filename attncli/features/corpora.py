@@ -1,16 +1,17 @@
 """Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
 
-A feature takes the options that it has from here and derives from `CorpusFeature`, whose `where` makes a `Workplace` of
-them. All of them have `use="files"`: they have no effect where nothing is counted.
+All of them but the device and the data type have `use="files"`: they have no effect where nothing is counted.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.base.progress import progress
+from attncli.features import options
 from attncli.features.feature import Feature
+from attncli.features.measure import no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
 
 if TYPE_CHECKING:
@@ -39,12 +40,54 @@ WorkersOption = Annotated[
 On = Annotated[
     str,
     of_files(
-        MODEL, "--on", rare=True, metavar="WHERE", help="Where to count: here, ray, or ray://ADDRESS of a cluster."
+        MODEL,
+        "--on",
+        rare=True,
+        metavar="WHERE",
+        help="Where to count: here, ray, or ray://ADDRESS of a cluster.",
+        show_default="here",
     ),
 ]
 WorkerGpus = Annotated[
-    float, of_files(MODEL, "--worker-gpus", rare=True, metavar="X", min=0, help="GPUs per worker on Ray: 1, or 0.25.")
+    float,
+    of_files(
+        MODEL,
+        "--worker-gpus",
+        rare=True,
+        metavar="X",
+        min=0,
+        help="GPUs per worker on Ray: 1, or 0.25.",
+        show_default="0.0",
+    ),
 ]
+
+
+class CorpusOptions(TypedDict, total=False):
+    """The options of a measure that goes through a corpus: who counts shards, and how a model computes."""
+
+    workers: WorkersOption
+    on: On
+    worker_gpus: WorkerGpus
+    device: options.DeviceOption
+    dtype: options.DtypeOption
+
+
+def workplace_of(state: str | None, given: CorpusOptions) -> "Workplace":
+    """Return the machines that count shards, and the folder of their sums.
+
+    Raises RequestError for options that have no effect, and as `Workplace` does.
+    """
+    from attncli.corpus.running import Workplace
+
+    where = Workplace(given.get("on") or "here", given.get("workers"), given.get("worker_gpus") or 0.0, state)
+    if where.on_ray:
+        no_effect("with --on ray, where --worker-gpus says it", device=given.get("device"))
+    return where
+
+
+def file_names(files: str | Sequence[str] | None) -> list[str]:
+    """Return the names of files, of which one may be given alone."""
+    return [files] if isinstance(files, str) else list(files or ())
 
 
 class CorpusFeature(Feature):

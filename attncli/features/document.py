@@ -20,13 +20,14 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from attncli import features
 from attncli.base import choices
 from attncli.base.typed import NotRequired
+from attncli.corpus.statistics import PatternDocument
 from attncli.effects.asking import OutputDocument
 from attncli.record.parts import HeadDocument, ModelDocument, PlaceDocument, RecordDocument
 
 # Parts of documents that have sections of their own.
 SHARED = {
     **{ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"},
-    **{HeadDocument: "head", RecordDocument: "record"},
+    **{HeadDocument: "head", RecordDocument: "record", PatternDocument: "pattern"},
 }
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 

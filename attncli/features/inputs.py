@@ -218,8 +218,11 @@ def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engin
     return model
 
 
-def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":
-    """Return the model, opened if it is not open yet. Raises as `opening_of` and `Opening.open` do."""
+def open_model(model: ModelOrName | None, engine: str | None = None, **how: str | None) -> "Engine":
+    """Return the model, opened if it is not open yet. how: as for `opening_of`.
+
+    Raises as `opening_of` and `Opening.open` do.
+    """
     opening = opening_of(model, engine=None if engine == "auto" else engine, **how)
     return opening.open() if isinstance(opening, Opening) else opening
 

@@ -247,6 +247,7 @@ MeasureOption = Annotated[
         rare=True,
         metavar="NAME",
         help="weight, or norm: the length of weight times transformed value (Kobayashi et al. 2020).",
+        show_default="weight",
     ),
 ]
 EngineOption = Annotated[
@@ -258,6 +259,7 @@ EngineOption = Annotated[
         metavar="NAME",
         help="What runs the model: attncli (BERT, GPT-2, Llama and their kin), transformers (any: T5, OPT ...), "
         "instant (attncli without torch, for short texts), or auto.",
+        show_default="auto",
     ),
 ]
 Without = Annotated[

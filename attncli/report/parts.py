@@ -174,7 +174,8 @@ class Maps(Part):
 class HeadGrid(Part):
     """A number per head: layers down, heads across.
 
-    panels: values `[layer, head]`. scale, signed, most: as in `Maps`.
+    panels: values `[layer, head]`. scale, signed, most: as in `Maps`. linear: in a terminal the brightness of a head
+    grows with its number; otherwise with the number's root, as in maps.
     """
 
     panels: Sequence[Panel]
@@ -183,6 +184,7 @@ class HeadGrid(Part):
     scale: str
     signed: bool = False
     most: float | None = None
+    linear: bool = False
 
 
 # --- numbers ------------------------------------------------------------------------------------------

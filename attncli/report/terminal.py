@@ -737,12 +737,13 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             value = float(values[row, place])
             if value != value:
                 return Text(" " * wide)
-            style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
+            share = value / most
+            style = signed_ground(share, canvas) if part.signed else ground(share**2 if part.linear else share, canvas)
             return Text(f"{in_cell(value):>{wide}}", style=style)
 
         yield Text()
         if panel.heading:
-            yield Prose(panel.heading, canvas.strong)
+            yield Prose(panel.heading, canvas.strong if panel.name else "")
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
 
 
