@@ -171,11 +171,9 @@ def deliver(
 
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
-    """Return a parameter of a command."""
+    """Return a parameter of a command. It is a keyword: one without a default may follow those with one."""
     default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(
-        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, made]
-    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made])
 
 
 def typed(one: Option) -> Any:

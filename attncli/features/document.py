@@ -22,12 +22,14 @@ from attncli.base import choices
 from attncli.base.typed import NotRequired
 from attncli.corpus.statistics import PatternDocument
 from attncli.effects.asking import OutputDocument
+from attncli.features.probe.tally import TreebankDocument
 from attncli.record.parts import HeadDocument, ModelDocument, PlaceDocument, RecordDocument
 
 # Parts of documents that have sections of their own.
-SHARED = {
+SHARED: dict[Any, str] = {
     **{ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"},
     **{HeadDocument: "head", RecordDocument: "record", PatternDocument: "pattern"},
+    **{TreebankDocument: "treebank"},
 }
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 

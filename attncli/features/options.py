@@ -31,6 +31,7 @@ class Option(NamedTuple):
 
     names: its names, none for an argument. use: where it has an effect: "record", on making a record, and so not with
     --from; "terminal", on what the terminal shows, and so not with --json or -o; "files", on the texts of files (-f).
+    needed: the command line has to have it.
     """
 
     group: str
@@ -46,13 +47,12 @@ class Option(NamedTuple):
     use: Use = ""
     kind: Any = None
     not_saved: tuple[str, ...] = ()
+    needed: bool = False
 
 
-def argument(
-    metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "", kind: Any = None
-) -> Option:
-    """Return an argument, which stands in the first group."""
-    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use, kind=kind)
+def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "", **more: Any) -> Option:
+    """Return an argument, which stands in the first group. more: other fields of `Option`."""
+    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use, **more)
 
 
 def option(

@@ -187,6 +187,28 @@ class HeadGrid(Part):
     linear: bool = False
 
 
+class BarRow(NamedTuple):
+    """A row of a picture of bars: its label, its bar and its mark as shares (None for none), and its words.
+
+    interval: of the bar. sure: False draws the row in grey.
+    """
+
+    label: str
+    bar: float | None
+    mark: float | None
+    texts: Sequence[str]
+    interval: tuple[float, float] | None = None
+    sure: bool = True
+
+
+class BarBlock(NamedTuple):
+    """Rows of bars under the headings of their labels and of each column of words."""
+
+    label: str
+    columns: Sequence[str]
+    rows: Sequence[BarRow]
+
+
 # --- numbers ------------------------------------------------------------------------------------------
 
 

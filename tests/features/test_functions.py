@@ -19,7 +19,7 @@ FUNCTIONS = {name: made for name, made in ALL.items() if getattr(made, "__code__
 
 def test_all_features_are_there():
     assert {"flow", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
-    assert {"ablate", "cut", "explain", "find", "mask", "patch", "similar", "stats"} <= MEASURES.keys()
+    assert {"ablate", "cut", "explain", "find", "mask", "patch", "probe", "similar", "stats"} <= MEASURES.keys()
 
 
 @pytest.mark.parametrize("name", MEASURES)
