@@ -134,7 +134,7 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["generate", "kinds", "diff"])
+@pytest.mark.parametrize("name", ["generate", "diff"])
 def test_a_function_that_opens_its_model_says_so_in_any_place(minilm, name):
     for given, named in (((minilm, A), {}), ((A,), {"model": minilm})):
         with pytest.raises(TypeError, match=rf"is an open model: write attncli\.{name}\(.*model='minilm'\), with its"):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.base.progress import progress
 from attncli.features import options
-from attncli.features.feature import Feature
 from attncli.features.measure import no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
 
@@ -88,27 +87,6 @@ def workplace_of(state: str | None, given: CorpusOptions) -> "Workplace":
 def file_names(files: str | Sequence[str] | None) -> list[str]:
     """Return the names of files, of which one may be given alone."""
     return [files] if isinstance(files, str) else list(files or ())
-
-
-class CorpusFeature(Feature):
-    """A feature that goes through corpora. Its dataclass has these options as fields, each in its place."""
-
-    state: str | None
-    workers: int | None
-    on: str
-    worker_gpus: float
-
-    def where(self) -> "Workplace":
-        """Return the machines that count shards, and the folder of their sums.
-
-        Raises RequestError for options that have no effect, and as `Workplace` does.
-        """
-        from attncli.corpus.running import Workplace
-
-        where = Workplace(self.on, self.workers, self.worker_gpus, self.state)
-        if where.on_ray:
-            self.refuse("with --on ray, where --worker-gpus says it", "device")
-        return where
 
 
 @contextmanager

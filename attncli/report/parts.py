@@ -4,7 +4,7 @@ Parts are plain data and know no medium: `attncli.report.terminal`, `attncli.rep
 each draw any part. What only one feature draws is a part of its own, a subclass of `Part`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -170,12 +170,20 @@ class Maps(Part):
         return [panel for row in self.panels for panel in row]
 
 
+class HeadLetters(NamedTuple):
+    """Letters for heads: by their places in the grid, none for a head without; and what each letter means."""
+
+    by_place: Mapping[tuple[int, int], str]
+    meanings: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class HeadGrid(Part):
     """A number per head: layers down, heads across.
 
     panels: values `[layer, head]`. scale, signed, most: as in `Maps`. linear: in a terminal the brightness of a head
-    grows with its number; otherwise with the number's root, as in maps.
+    grows with its number; otherwise with the number's root, as in maps. letters: a terminal prints them in place of the
+    numbers. about: sentences that stand only on the page.
     """
 
     panels: Sequence[Panel]
@@ -185,6 +193,8 @@ class HeadGrid(Part):
     signed: bool = False
     most: float | None = None
     linear: bool = False
+    letters: HeadLetters | None = None
+    about: Sequence[str] = ()
 
 
 class BarRow(NamedTuple):

@@ -3,6 +3,7 @@
 import inspect
 import json
 import pydoc
+from pathlib import Path
 
 import pandas
 import pytest
@@ -19,7 +20,18 @@ FUNCTIONS = {name: made for name, made in ALL.items() if getattr(made, "__code__
 
 def test_all_features_are_there():
     assert {"flow", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
-    assert {"ablate", "cut", "explain", "find", "mask", "patch", "probe", "similar", "stats"} <= MEASURES.keys()
+    assert {
+        "ablate",
+        "cut",
+        "explain",
+        "find",
+        "kinds",
+        "mask",
+        "patch",
+        "probe",
+        "similar",
+        "stats",
+    } <= MEASURES.keys()
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -77,6 +89,26 @@ def test_a_report_is_a_table_with_the_cells_of_its_csv(call, tmp_path):
         pandas.read_csv(tmp_path / "table.csv", keep_default_na=False, na_values=[""]),
         check_dtype=False,
     )
+
+
+def test_stats_and_probe_take_an_open_model_and_stats_a_record(attncli, minilm, tmp_path):
+    record = minilm.attend("The cat sat on the mat.", layers="all")
+    record.save(tmp_path / "maps.npz")
+    (tmp_path / "lines.txt").write_text("The cat sat on the mat.\n")
+    trees = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
+    for result, line in (
+        (
+            package.stats(minilm, str(tmp_path / "lines.txt"), mask="causal"),
+            ("stats", tmp_path / "lines.txt", "--mask=causal"),
+        ),
+        (package.stats(record, words=True), ("stats", "--words", "--from", tmp_path / "maps.npz")),
+        (package.probe(minilm, [trees], limit=3), ("probe", "--limit=3", trees)),
+    ):
+        assert json.loads(json.dumps(result.document())) == json.loads(attncli(*line, "--json").out)
+    with pytest.raises(package.RequestError, match="files has no effect on a record: leave it out"):
+        package.stats(record, "lines.txt")
+    with pytest.raises(package.RequestError, match="no treebank: name files in CoNLL-U"):
+        package.probe(minilm)
 
 
 def test_statistics_are_a_table_with_the_cells_of_its_csv(minilm, tmp_path):
