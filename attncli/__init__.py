@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attncli.features.probe import probe
     from attncli.features.run import run
     from attncli.features.similar import similar
+    from attncli.features.stats import stats
     from attncli.features.trust import trust
     from attncli.features.view import view
     from attncli.models.capture import capture
@@ -66,6 +67,7 @@ HOMES = {
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "view": "attncli.features.view",
+    "stats": "attncli.features.stats",
     "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
@@ -102,6 +104,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "trust",
     "similar",
     "view",
+    "stats",
     "capture",
     "Engine",
     "load_model",

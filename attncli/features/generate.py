@@ -62,7 +62,7 @@ HEADS = 8  # heads that the terminal lists
 def generate(
     model: Annotated[
         ModelOrName | None,
-        options.model("Alias, Hub id or path.", use="record", kind=str | None, show_default="smollm2"),
+        options.model("Alias, Hub id or path.", kind=str | None, show_default="smollm2"),
     ] = None,
     text: options.Text = None,
     *,

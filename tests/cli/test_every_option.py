@@ -18,7 +18,7 @@ from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
 from attncli.cli.help import long_name
-from attncli.features import find_feature
+from attncli.features import find_measure
 from attncli.features.compare import ways
 from attncli.report.figure import drawing
 
@@ -384,7 +384,7 @@ OFFERED = [
     for lines in WAYS.values()
     for line in lines
     if "-o" not in line and "--json" not in line and line.split()[0] not in ("samples", "models")
-    for suffix in find_feature(line.split()[0]).saves
+    for suffix in find_measure(line.split()[0]).saves
 ]
 
 

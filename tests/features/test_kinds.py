@@ -391,7 +391,7 @@ def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
 @pytest.mark.slow
 def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    report = kinds(model=str(tiny("bert")))
+    report = kinds(str(tiny("bert")))
     document = report.document()
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
     assert not any(one["labels"] for one in document["heads"])
@@ -457,6 +457,13 @@ def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(at
             path.write_text(json.dumps(content | damage))
             assert attncli(*line).code != 0
     assert len(measuring) == 8
+
+
+@pytest.mark.slow
+def test_kinds_of_a_model_with_silenced_heads_are_kept_nowhere(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    found = kinds(load_model(str(tiny("bert")), device="cpu").without("0.1"))
+    assert found.document()["model"]["changes"] == "without 0.1" and not (tmp_path / "kinds").exists()
 
 
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):

@@ -18,7 +18,8 @@ from attncli.corpus.files import display_name
 from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.treebank import TreebankFormat, TreeSentence, words_of
-from attncli.features.probe.tally import Probed, Skipped, Tally, TreebankTally, tally
+from attncli.features.probe import Probed
+from attncli.features.probe.tally import Skipped, Tally, TreebankTally, tally
 from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import Model
 from attncli.models.network import lay_out
