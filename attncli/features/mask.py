@@ -678,13 +678,17 @@ class MaskDocument(TypedDict):
     texts: list[_TextEntry]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MaskedTexts(Result):
     """Texts under every mask. chosen: the heads were chosen, and all are drawn."""
 
     model: ModelInfo
     texts: list[Masked]
     chosen: bool = False
+
+    def __repr__(self) -> str:
+        count = f"{len(self.texts)} text{'s' if len(self.texts) > 1 else ''}"
+        return titled(self, self.model.full_name, count, "lawful" if self.lawful else "a law is broken")
 
     @property
     def lawful(self) -> bool:
