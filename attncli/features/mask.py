@@ -23,6 +23,7 @@ import numpy as np
 
 from attncli.analysis.patterns import counted_queries, total_variation
 from attncli.base import choices
+from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import progress
