@@ -582,7 +582,7 @@ class AnswerSources(Result):
             ],
             self.document,
             lambda document: document["parts"],
-            picture=[self._bars(largest)],
+            picture=lambda: [self._bars()],
         )
 
     def _cells(self, number: int) -> list[str]:
@@ -615,26 +615,23 @@ class AnswerSources(Result):
             f"effects: {found.low:+.2f} to {found.high:+.2f})"
         ]
 
-    def _bars(self, largest: float) -> ShareBars:
+    def _bars(self) -> ShareBars:
         """Draw a bar per part, its effect, with a mark at the largest of its random spans."""
+        largest = max(float(np.nanmax([*self.effects[0], *self.controls.ravel()], initial=0.0)), 1e-9)
         rows = []
         for number, one in enumerate(self.parts):
             drawn = self.controls[number][~np.isnan(self.controls[number])]
-            mark = max(0.0, float(drawn.max())) / largest if len(drawn) else None
-            effect = self.effects[0, number]
+            effect, cells = self.effects[0, number], self._cells(number)
             bar = max(0.0, float(effect)) / largest if effect == effect else None
-            cells = self._cells(number)
-            rows.append(
-                BarRow(
-                    one.name, bar, None if mark is None else min(mark, 1.0), [cells[3], cells[6], cells[1], cells[2]]
-                )
-            )
+            mark = max(0.0, float(drawn.max())) / largest if len(drawn) else None
+            rows.append(BarRow(one.name, bar, mark, [cells[3], cells[6], cells[1], cells[2]]))
         return ShareBars(
             [BarBlock("part", ["effect", "random, most", "share", "length"], rows)],
             about=("bar", "mark", "faint", "faint"),
             leaving=(3, 2, 1),
             notes=["bar: effect in nats a token; mark: the largest of random spans of that length", self.verdict],
             title=[model_name(self.model.full_name), f"answer: {shorten(self.answer[0].text.strip(), BEGINNING)}"],
+            most=largest,
         )
 
 

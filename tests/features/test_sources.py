@@ -19,7 +19,9 @@ PROMPT = '<doc id="1"> the cat sat </doc> <doc id="2"> it is big </doc> the'
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
-    return load_model(str(make_checkpoint(tmp_path_factory.mktemp("sources") / "llama", "llama", "ForCausalLM")), device="cpu")
+    return load_model(
+        str(make_checkpoint(tmp_path_factory.mktemp("sources") / "llama", "llama", "ForCausalLM")), device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
