@@ -19,7 +19,6 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
@@ -32,7 +31,7 @@ from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument, ModelInfo
 from attncli.report import Column, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarBlock, BarRow, signed
-from attncli.report.shaded import ShadedPiece, ShadedText
+from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
 from attncli.report.shares import ShareBars
 from attncli.text.units import REST, PartedText, sentences, unit_tokens
 
@@ -52,7 +51,7 @@ NAMED_HEADS = 3
 BEGINNING = 40  # characters of a part in a table
 
 
-@measure(options.ComputeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="sources")
+@measure(options.ComputeOptions, saved_as="sources")
 def sources(
     model: options.ModelOption = None,
     text: Annotated[str | None, options.argument("TEXT", "The prompt; tags around its parts name them.")] = None,
@@ -144,28 +143,28 @@ def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[
     return ids
 
 
-class _AnswerPiece(NamedTuple):
+class _AnswerUnit(NamedTuple):
     """A unit of the answer: its text, and the places of its tokens among the answer's."""
 
     text: str
     places: list[int]
 
 
-def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerPiece]:
+def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerUnit]:
     """Return the answer as a whole, then each unit that was asked for."""
     from attncli.models.generation import writer
 
     decode = writer(model).decode
     whole = decode(ids)
-    pieces = [_AnswerPiece(whole, list(range(len(ids))))]
+    pieces = [_AnswerUnit(whole, list(range(len(ids))))]
     if each is None:
         return pieces
     ends = [len(decode(ids[: place + 1])) for place in range(len(ids))]
     if each == "token":
-        return [*pieces, *(_AnswerPiece(decode([one]), [place]) for place, one in enumerate(ids))]
+        return [*pieces, *(_AnswerUnit(decode([one]), [place]) for place, one in enumerate(ids))]
     for start, end in sentences(whole):
         within = [place for place, stop in enumerate(ends) if start < stop <= end]
-        pieces += [_AnswerPiece(whole[start:end], within)] if within else []
+        pieces += [_AnswerUnit(whole[start:end], within)] if within else []
     return pieces
 
 
@@ -196,7 +195,7 @@ def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
 
 
 def _measured(
-    asked: "Answer", parted: PartedText, groups: list[_AnswerPiece], remove: bool, draws: int
+    asked: "Answer", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
 ) -> "AnswerSources":
     """Measure shares, effects and controls. Ctrl-C keeps what is there."""
     parts = _sources_of(parted, asked.prompt)
@@ -417,7 +416,7 @@ class AnswerSources(Result):
     """
 
     model: ModelInfo
-    answer: list[_AnswerPiece]
+    answer: list[_AnswerUnit]
     log_probability: float
     tokens: int
     prompt: PartedText
@@ -521,14 +520,6 @@ class AnswerSources(Result):
 
     def report(self) -> Report:
         """Show the prompt shaded by effect, the parts with shares, effects and controls, and the verdict."""
-        largest = max(float(np.nanmax(self.effects[0], initial=0.0)), 1e-9)
-        shades = [max(0.0, float(effect)) / largest if effect == effect else None for effect in self.effects[0]]
-        by_name = {one.name: shade for one, shade in zip(self.parts, shades, strict=True)}
-        if self.prompt.parts:
-            runs = [(run.name, self.prompt.text[run.start : run.end]) for run in self.prompt.runs]
-        else:
-            runs = [(one.name, one.text) for one in self.parts]
-        pieces = [ShadedPiece("" if name == REST else name, words, by_name.get(name)) for name, words in runs]
         rows = []
         for number, one in enumerate(self.parts):
             named = one.name if one.name == REST else f"{one.name}: {shorten(' '.join(one.text.split()), BEGINNING)}"
@@ -573,7 +564,7 @@ class AnswerSources(Result):
                 *(["PARTIAL"] if self.partial else []),
             ],
             [
-                ShadedText(pieces),
+                self._prompt(verdicts),
                 TextLine(f"answer: {whole.text.strip()}", "strong"),
                 Table(columns, rows),
                 *units,
@@ -584,6 +575,31 @@ class AnswerSources(Result):
             lambda document: document["parts"],
             picture=lambda: [self._bars()],
         )
+
+    def _prompt(self, verdicts: Sequence[str]) -> PromptAndAnswer:
+        """Show the prompt with its parts shaded, beside the answer."""
+        places = {one.name: number for number, one in enumerate(self.parts)}
+        if self.prompt.parts:
+            pieces = [PromptPiece(places[one.name], self.prompt.text[one.start : one.end]) for one in self.prompt.runs]
+        else:
+            pieces = [PromptPiece(number, f"{one.text} ") for number, one in enumerate(self.parts)]
+        answer = [
+            AnswerPiece(one.text, self.shares[number].tolist(), [_known(effect) for effect in self.effects[number]])
+            for number, one in enumerate(self.answer)
+        ]
+        facts = []
+        for number, one in enumerate(self.parts):
+            tokens, share, length, effect, mean, least, most, *_, heads = self._cells(number)
+            facts.append(
+                [
+                    f"{one.name}: {tokens} tokens, {share} of the attention ({length} by its length).",
+                    f"Effect {effect} nats a token; random spans {mean}, from {least} to {most}.",
+                    f"Most weight: heads {heads}.",
+                ]
+            )
+        names = [one.name for one in self.parts]
+        title = [model_name(self.model.full_name), "sources of an answer"]
+        return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, MEANING)
 
     def _cells(self, number: int) -> list[str]:
         drawn = self.controls[number][~np.isnan(self.controls[number])]
