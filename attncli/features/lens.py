@@ -1,47 +1,24 @@
 """Show the tokens that the vectors of every layer would predict: the logit lens, for `attncli run --lens`.
 
 The final norm and the output head are applied to the vectors of an earlier layer (nostalgebraist 2020, "interpreting
-GPT: the logit lens"). They were trained for the last layer alone, so an early row can be wrong about what a layer knows.
+GPT: the logit lens"). They were trained for the last layer alone, so an early row can misstate what a layer
+knows.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.printable import visible
 from attncli.features.inputs import SavedRecords, Texts, check_one, open_tappable
 from attncli.record.display import model_shown
-from attncli.record.parts import ModelDocument, PlaceDocument
+from attncli.record.parts import LensDocument, LensLayerDocument, LikelyDocument, ModelDocument, PlaceDocument
 from attncli.record.selection import Request, Selection, select_token
 from attncli.report import Column, Report, Result, Table, TextLine
 
 LIKELIEST = 5  # tokens after each layer
-
-
-class _TokenEntry(TypedDict):
-    """The likeliest tokens, the first one first."""
-
-    token: Annotated[str, "as in the vocabulary"]
-    shown: Annotated[str, "as displayed"]
-    probability: float
-
-
-class _LayerEntry(TypedDict):
-    """The embeddings, if no layers were chosen, and then the layers."""
-
-    layer: Annotated[int | None, "null: after the embeddings"]
-    likeliest: list[_TokenEntry]
-
-
-class LensDocument(TypedDict):
-    """With `--lens`: the tokens that the vectors after each layer would predict. `records` is empty then."""
-
-    query: Annotated[PlaceDocument, "the token after which a token is predicted, or in whose place"]
-    mask: str
-    tokens: Annotated[list[str], "of the text", "`[token]`"]
-    layers: list[_LayerEntry]
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,11 +92,11 @@ def lens_of(source: SavedRecords | Texts, layers: Selection | None, query: str |
     chosen: list[int | None] = [None, *range(model.layers)]
     if layers is not None:
         chosen = list(Request(layers).choose_in(model.layers, model.heads).layers)
-    entries: list[_LayerEntry] = []
+    entries: list[LensLayerDocument] = []
     for layer in chosen:
         row = 0 if layer is None else layer + 1
         names = [output.labels[number] for number in numbers[row].tolist()]
-        likeliest: list[_TokenEntry] = [
+        likeliest: list[LikelyDocument] = [
             {"token": token, "shown": model.tokenizer.notation.read([token], [False])[0], "probability": chance}
             for token, chance in zip(names, chances[row].exp().tolist(), strict=True)
         ]

@@ -17,11 +17,10 @@ from attncli.base.progress import counted
 from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import SavedRecords, Texts, notify, notify_about, record_source
-from attncli.features.lens import Lens, LensDocument, lens_of
 from attncli.features.measure import measure, no_effect
-from attncli.features.options import OUTPUT, option
+from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.record import AttentionRecord, save_records
-from attncli.record.parts import KnownKinds, ModelDocument, RecordDocument
+from attncli.record.parts import KnownKinds, LensDocument, ModelDocument, RecordDocument
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
 from attncli.report import MapAxis, Maps, NextCommand, Panel, Part, Report, Result, TextLine
@@ -30,6 +29,7 @@ from attncli.report.records import HeadMap, Overview, SmallMaps
 if TYPE_CHECKING:
     from attncli.analysis.edges import Edge, Usual
     from attncli.base.typed import Unpack
+    from attncli.features.lens import Lens
 
 LONGEST_SEARCHED = 512  # tokens of a text whose strong edges a document has
 NAMED = 3  # the strongest keys
@@ -105,6 +105,8 @@ def run(
         why = "with --lens, which shows no maps"
         no_effect(why, head=head, words=words, terms=terms, vectors=vectors, tokens=tokens, kinds=kinds, top_k=top_k)
         no_effect(why, measure=given.get("measure"))
+        from attncli.features.lens import lens_of
+
         return lens_of(record_source(model, text, mask, stdin=True, **given), layer, query)
     no_effect("without --lens", query=query)
     if vectors is not None and words:
