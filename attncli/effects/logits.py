@@ -116,7 +116,8 @@ def direct_ways(question: LabelQuestion) -> dict[int, DirectWay]:
         logit = question([last])[0]
         if own_network(model) is None:
             _check_linear(question, last.detach())
-        slopes = torch.autograd.grad(logit, list(cut.kept.values()), allow_unused=True)
+        leaves = list(cut.kept.values())
+        slopes = torch.autograd.grad(logit, leaves, allow_unused=True) if logit.requires_grad else [None] * len(leaves)
     ways = {}
     for (layer, outputs), slope in zip(cut.kept.items(), slopes, strict=True):
         if slope is None:
@@ -175,15 +176,15 @@ def _hooks_in_theirs(model: Engine) -> Iterator[tuple[nn.Module, _Hook]]:
     from transformers.pytorch_utils import Conv1D
 
     theirs: Any = model
-    kept, stack = set(map(id, theirs.places.projections.values())), theirs.stack(model.part)
-    inside = set(map(id, stack.modules()))
+    kept = set(map(id, theirs.places.projections.values()))
+    inside = {id(one) for half in ("encoder", "decoder") for one in theirs.stack(half).modules()}
     for module in theirs.network.modules():
         if "Norm" in type(module).__name__:
             yield module, _frozen_norm
         elif isinstance(module, nn.Linear | Conv1D):
             if id(module) in inside and id(module) not in kept:
                 yield module, _detached
-        elif id(module) in inside and not isinstance(module, nn.Embedding) and any(module.parameters(recurse=False)):
+        elif id(module) in inside and not isinstance(module, nn.Embedding) and list(module.parameters(recurse=False)):
             raise _unknown(model, f"its {type(module).__name__} is computed by transformers in an unknown way")
 
 
@@ -225,7 +226,8 @@ def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
         scale = scale / wide.square().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
         frozen = line * scale.to(line.dtype) + bias
         off = (frozen - output).abs().max()
-        if off > _PLACES * torch.finfo(output.dtype).eps * max(1.0, float(output.abs().max())):
+        step = max(torch.finfo(output.dtype).eps, torch.finfo(torch.float32).eps)  # in which transformers normalises
+        if off > _PLACES * step * max(1.0, float(output.abs().max())):
             raise RequestError(
                 f"what a head adds to a logit is unknown: {type(module).__name__} is neither a LayerNorm nor an RMSNorm"
             )
