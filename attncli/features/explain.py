@@ -73,8 +73,8 @@ def explain(
             SELECTION,
             "--query",
             metavar="TOKEN",
-            help="Whose row: it, it#2 (the second one), a number.",
-            show_default="1; with --logit the last one, or [MASK]",
+            help="Whose row: it, it#2, 3.",
+            show_default="1; --logit: last",
             kind=str | None,
         ),
     ] = None,
@@ -83,7 +83,7 @@ def explain(
         option(
             OUTPUT,
             "--logit",
-            help="What the head adds to the logit of the likeliest next token, or of --target, key by key.",
+            help="What each key adds to a next token's logit.",
         ),
     ] = False,
     block: Annotated[
@@ -96,8 +96,8 @@ def explain(
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
-    large. A saved record with q and k (run --vectors) has all but that. In a network that transformers runs it starts
-    from q, k and v. --block goes on to the end of the layer. --logit has what each key adds to a logit.
+    large. A saved record with q and k (run --vectors) has all but that. --logit adds a column for the logit of the next
+    token, or of --target.
 
     \b
     Examples:

@@ -81,14 +81,12 @@ def find(
 ) -> "FoundHeads":
     """Find the heads that look from one token to another.
 
-    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
-    weight: the head's mean at that distance, or what other words give that key. The table marks sinks. --by logit lists
-    what each head adds to the logit of the next token, or of --target, beside the effect of silencing the head.
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f), beside its usual weight.
+    --by logit: what each head adds to the next token's logit, beside the effect of silencing it.
 
     \b
     Examples:
       attncli find it trophy
-      attncli find '*' cat "The cat sat on the mat."
       attncli find --by content "Anna gave me her book, which I liked."
       attncli find --by previous -f sample_inputs/negation.txt
       attncli find -m smollm2 --by logit "The capital of France is"

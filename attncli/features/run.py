@@ -53,7 +53,7 @@ def run(
         option(
             OUTPUT,
             "--lens",
-            help="In place of maps: the tokens that the vectors after each layer would predict.",
+            help="The tokens that each layer would predict, and no maps.",
             not_saved=LOADED,
         ),
     ] = False,
@@ -88,13 +88,12 @@ def run(
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
     of that layer, each as a small map. With -H: that head as a large map, with its numbers; or several (3.1,1.8). With
-    --terms: its scores, split into content and position, in models whose positions add to scores. With --lens: the
-    tokens that each layer would predict, by the final norm applied early. What is shown is what -o and --json have.
+    --terms: its scores, split into content and position, where positions add to them. What is shown is what -o and
+    --json have.
 
     \b
     Examples:
       attncli run "The trophy does not fit in the suitcase because it is too big."
-      attncli run -l 3 "The cat sat on the mat."
       attncli run -l 3 -H 1 "The cat sat on the mat."
       attncli run -o maps.safetensors "The cat sat on the mat."
       attncli run -m smollm2 --lens "The capital of France is"

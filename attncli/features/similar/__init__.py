@@ -54,7 +54,7 @@ def similar(
     words: options.Words = False,
     maxsim: Annotated[
         bool,
-        option(SELECTION, "--maxsim", help="Late interaction (ColBERT): the token of B that each token of A matches."),
+        option(SELECTION, "--maxsim", help="Late interaction (ColBERT): cosines of tokens."),
     ] = False,
     top: Annotated[int | None, options.top("List N pairs and N heads.", show_default=str(LISTED))] = None,
     mask: options.MaskOption = None,
@@ -73,12 +73,13 @@ def similar(
 
     The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
     cells sum to it exactly. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all
-    cosines. --maxsim: the cosines of the tokens of A with those of B, the largest of each row, and their sum.
+    cosines. --maxsim: the best match in B of each token of A.
 
     \b
     Examples:
       attncli similar "The cat sat on the mat." "A cat is sitting on a rug."
       attncli similar -o pairs.png "The cat sat." "A cat sits."
+      attncli similar --maxsim "who sat there" "The cat sat on the mat."
       attncli similar -f sample_inputs/similarity.txt
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
