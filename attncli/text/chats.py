@@ -308,14 +308,17 @@ def _spans(runs: Sequence[_Run], strings: Sequence[_String]) -> list[tuple[int |
 
 
 def _with_documents(prompt: str, chat: Chat, owner: int | None, start: int, end: int) -> tuple[int | None, int, int]:
-    """Return a span with the whole of the JSON in it: a tool, or the arguments of a call, as templates write them."""
-    for value in (chat.tools or []) if owner is None else chat.messages[owner].get("tool_calls") or []:
+    """Return a span with the whole of the JSON in it, as templates write it: a tool, a call, content as a string."""
+    message = {} if owner is None else chat.messages[owner]
+    written = [json.dumps(message.get("content", ""), ensure_ascii=False)[1:-1]]
+    for value in (chat.tools or []) if owner is None else message.get("tool_calls") or []:
         function = value.get("function") if isinstance(value, dict) else None
-        for document in (value, function, function.get("arguments") if isinstance(function, dict) else None):
-            written = json.dumps(document, ensure_ascii=False)
-            found = prompt.find(written, max(start - len(written) + 1, 0), end + len(written) - 1)
-            if found >= 0 and isinstance(document, dict):
-                start, end = min(start, found), max(end, found + len(written))
+        documents = [value, function, function.get("arguments") if isinstance(function, dict) else None]
+        written += [json.dumps(one, ensure_ascii=False) for one in documents if isinstance(one, dict)]
+    for text in filter(None, written):
+        found = prompt.find(text, max(start - len(text) + 1, 0), end + len(text) - 1)
+        if found >= 0:
+            start, end = min(start, found), max(end, found + len(text))
     return owner, start, end
 
 

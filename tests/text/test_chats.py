@@ -155,7 +155,7 @@ def test_calls_and_results_of_tools():
     assert left_out == []
     found, left_out = parted(CALLED, TEMPLATES["mistral"])
     assert [name for name, _ in parts_of(found)] == ["user", "assistant", "tool", "tools", "user 2"]
-    assert parts_of(found)[2] == ("tool", 'sun\\": \\"yes') and left_out == []
+    assert parts_of(found)[2] == ("tool", '{\\"sun\\": \\"yes\\"}') and left_out == []
 
 
 def test_what_a_template_leaves_out_is_named():
