@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attncli.features.probe import probe
     from attncli.features.run import run
     from attncli.features.similar import similar
+    from attncli.features.sources import sources
     from attncli.features.stats import stats
     from attncli.features.trust import trust
     from attncli.features.view import view
@@ -67,6 +68,7 @@ HOMES = {
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "view": "attncli.features.view",
+    "sources": "attncli.features.sources",
     "stats": "attncli.features.stats",
     "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
@@ -104,6 +106,7 @@ __all__ = [  # noqa: RUF022  (as above)
     "trust",
     "similar",
     "view",
+    "sources",
     "stats",
     "capture",
     "Engine",

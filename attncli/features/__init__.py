@@ -35,6 +35,7 @@ COMMANDS = {
         "cut": "Cut edges of attention, and measure how an output changes.",
         "patch": "Patch outputs of heads on text B into the run of text A.",
         "similar": "Find out which pairs of tokens make two texts similar.",
+        "sources": "Find out which part of a prompt an answer rests on.",
         "trust": "Test whether attention explains an output.",
     },
     "Corpora and comparisons": {

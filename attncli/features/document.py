@@ -131,12 +131,12 @@ def _object(fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def _value(kind: str, below: Sequence[Field]) -> dict[str, Any]:
+    if kind[0] == "[" and kind[-1] == "]":
+        return {"type": "array", "items": _value(kind[1:-1], below)}
     if " or " in kind:
         return {"anyOf": [_value(one, below) for one in kind.split(" or ")]}
     if kind in PLAIN:
         return {"type": PLAIN[kind]}
-    if kind[0] == "[":
-        return {"type": "array", "items": _value(kind[1:-1], below)}
     if kind[0] == "{":
         return {"type": "object", "additionalProperties": _value(kind[1:-1], below)}
     if not below:

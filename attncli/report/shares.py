@@ -20,7 +20,7 @@ class ShareBars(Part):
 
     about: for each column of words, what its colour says that it is about. leaving: the places of columns that a narrow
     picture does without, in this order. notes: sentences above the bars. title: the title of the picture, unless it is
-    printed under another one.
+    printed under another one. most: the number of a whole bar; None where it is 100 %.
     """
 
     blocks: Sequence[BarBlock]
@@ -28,9 +28,10 @@ class ShareBars(Part):
     leaving: Sequence[int]
     notes: Sequence[str]
     title: Sequence[str]
+    most: float | None = None
 
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.report.figure.shares import draw_shares
 
         named = self.title if paper.title is None else title
-        return draw_shares(self.blocks, self.about, self.leaving, self.notes, named, paper)
+        return draw_shares(self.blocks, self.about, self.leaving, self.notes, named, paper, self.most)

@@ -44,6 +44,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "measure": ("norm",),
     "vectors": ("0.0",),
     "top_k": ("1",),
+    "answer": ("the mat",),
+    "each": ("token",),
+    "draws": ("2",),
     "kinds": ("kinds.json",),  # which is not there
     "device": ("abacus",),  # is refused wherever something is computed; ignored, it would do nothing
     "dtype": ("bfloat16",),
@@ -163,6 +166,10 @@ WAYS = {
     "generate": [
         "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
         "generate -m gpt2 --max-tokens 4 -o a.npz @", "generate -m gpt2 --max-tokens 4 -o a.html @",
+    ],
+    "sources": [
+        "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
+        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",

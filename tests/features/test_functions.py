@@ -1,8 +1,10 @@
 """The features as functions of Python, and their results as tables."""
 
+import ast
 import inspect
 import json
 import pydoc
+import re
 from pathlib import Path
 
 import pandas
@@ -36,6 +38,33 @@ def test_the_first_argument_is_a_model_and_options_are_keywords(name):
     options = MEASURES[name].measure.parameters
     keywords = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY}
     assert keywords == {name for name, one in options.items() if one.option.names} - {"model"}
+
+
+README = (Path(package.__file__).parent / "features" / "README.md").read_text(encoding="utf-8")
+FIRST, *CELLS = [ast.unparse(one) for one in ast.parse(README.partition("```python\n")[2].partition("```")[0]).body[1:]]
+QUICK = re.compile(r"attncli\.(run|find|explain|flow|mask|diff|heatmap|view|ablate|cut|patch)\b")
+
+
+def test_every_measure_has_a_cell():
+    assert {re.match(r"attncli\.(\w+)", cell)[1] for cell in CELLS} == MEASURES.keys()
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(one, marks=[] if QUICK.match(one) else pytest.mark.slow) for one in CELLS]
+)
+def test_a_cell_of_a_notebook_shows_a_result(cell, tmp_path, monkeypatch, request):
+    if "smollm2" in cell:
+        request.getfixturevalue("smollm2_file")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_inputs").symlink_to(Path(__file__).parents[2] / "sample_inputs")
+    names = {"attncli": package}
+    exec(FIRST, names)
+    call, _, saved = cell.partition(".save(")
+    shown = eval(call, names)
+    assert str(shown).strip() and repr(shown)[0] in "< "
+    if saved:
+        shown.save(saved.strip("')"))
+        assert (tmp_path / saved.strip("')")).stat().st_size > 1000
 
 
 @pytest.mark.parametrize("name", MEASURES)

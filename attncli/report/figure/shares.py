@@ -13,7 +13,7 @@ from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing
 from attncli.report.figure.fonts import clean, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
-from attncli.report.parts import BarBlock
+from attncli.report.parts import BarBlock, three_digits
 
 # Of the height of a row.
 ROW = 1.2  # of a line of text
@@ -35,10 +35,11 @@ def draw_shares(
     notes: Sequence[str],
     title: Sequence[str],
     paper: Paper,
+    most: float | None = None,
 ) -> Figure:
     """Draw a bar a row, with a line for its interval, grey if it is not sure, and a mark.
 
-    about, leaving: as in `attncli.report.shares.ShareBars`.
+    about, leaving, most: as in `attncli.report.shares.ShareBars`.
 
     A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
     """
@@ -88,7 +89,8 @@ def draw_shares(
             for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):
                 x = bars + whole * quarter / 4
                 canvas.plot([x, x], [top + row, bottom], color=QUARTERS, linewidth=0.6, zorder=0)
-                write(canvas, x, middle, f"{25 * quarter}%", size, color=FAINT)
+                tick = f"{25 * quarter}%" if most is None else three_digits(most * quarter / 4)
+                write(canvas, x, middle, tick, size, color=FAINT)
             write(canvas, margin, middle, block.label, size, ha="left", color=FAINT)
             for place, right in zip(shown, rights, strict=True):
                 write(canvas, right, middle, block.columns[place], size, ha="right", color=HEADINGS[about[place]])
