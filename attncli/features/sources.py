@@ -8,6 +8,7 @@ the effect stands beside that of random spans of the same length from the rest o
     effect = mean over the answer's tokens of log p - log p without the part, in nats a token
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.printable import printable, quoted, shorten
+from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.features import options
@@ -33,6 +34,7 @@ from attncli.report import Column, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarBlock, BarRow, signed
 from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
 from attncli.report.shares import ShareBars
+from attncli.text.chats import Chat
 from attncli.text.units import REST, PartedText, sentences, unit_tokens
 
 if TYPE_CHECKING:
@@ -58,6 +60,20 @@ def sources(
     *,
     file: Annotated[
         str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
+    ] = None,
+    parts: Annotated[
+        Sequence[str] | None,
+        option(
+            TEXT,
+            "--part",
+            metavar="NAME=FILE",
+            help="A part in a file, before the prompt. Can be repeated.",
+            kind=list[str] | None,
+        ),
+    ] = None,
+    chat: Annotated[
+        str | None,
+        option(TEXT, "--chat", metavar="PATH", help="Messages as JSON (role, content): each is a part of the prompt."),
     ] = None,
     answer: Annotated[
         str | None,
@@ -88,15 +104,16 @@ def sources(
     Examples:
       attncli sources
       attncli sources "The cat is grey. The dog is brown. The cat is" --max-tokens 1
-      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.json
+      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.html
+      attncli sources --chat messages.json
     """
     check_options(how, options.ComputeOptions)
     if answer is not None:
         no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
     if text is not None and file is not None:
         raise RequestError("both a text and --file are given: leave one out")
-    written = read_file(file) if file is not None else SAMPLE if text is None else text
-    parted = PartedText.tagged(written)
+    if chat is not None:
+        no_effect("with --chat, whose messages are the prompt", text=text, file=file, parts=parts)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
     from attncli.effects.answer import Answer
@@ -107,7 +124,17 @@ def sources(
         raise RequestError(
             f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
         )
-    prompt = prompt_tokens(opened, parted.text)
+    if chat is not None:
+        parted, answer = _chat_of(opened, chat, answer)
+        prompt = opened.tokenizer.encode_marked(parted.text)
+    else:
+        written = text if file is None else read_file(file)
+        if parts:
+            named = [_named_file(one) for one in parts]
+            parted = PartedText.joined(named, written or "")
+        else:
+            parted = PartedText.tagged(SAMPLE if written is None else written)
+        prompt = prompt_tokens(opened, parted.text)
     if answer is None:
         with progress(max_tokens or 40, "tokens") as advance:
             ids = []
@@ -122,6 +149,31 @@ def sources(
     asked = Answer(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
     return _measured(asked, parted, groups, remove, draws)
+
+
+def _chat_of(model: "InTorch", path: str, answer: str | None) -> tuple[PartedText, str | None]:
+    """Return the prompt of a chat in the model's template, and the answer: the last message, if it is an assistant's.
+
+    Raises RequestError for a file that is no chat, and as `chat_text` does.
+    """
+    from attncli.models.chat import chat_text
+
+    try:
+        messages = Chat.of(json.loads(read_file(path)))
+    except ValueError as error:
+        raise RequestError(f"{path} is no JSON: {first_line(error)}") from error
+    last = messages.messages[-1]
+    if answer is None and last["role"] == "assistant" and len(messages.messages) > 1 and last["content"]:
+        messages, answer = messages._replace(messages=messages.messages[:-1]), last["content"]
+    return chat_text(model.place.path, messages), answer
+
+
+def _named_file(given: str) -> tuple[str, str]:
+    """Return the name and the text of NAME=FILE. Raises RequestError for anything else, and as `read_file` does."""
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise RequestError(f"--part {quoted(given)} is no NAME=FILE")
+    return name, read_file(path)
 
 
 def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:
@@ -186,11 +238,14 @@ def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
     if not parted.parts:
         of_parts = [(str(number), [one]) for number, one in enumerate(sentences(parted.text), 1)]
     elif rest:
-        of_parts.append((REST, rest))
+        of_parts.append((parted.rest, rest))
     found = []
     for name, some in of_parts:
         places = sorted({place for one in unit_tokens(prompt, some) for place in one} - {0})
         found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
+    if parted.parts and rest:  # special tokens of a template are in none of its words
+        others = {0}.union(*(one.places for one in found[:-1]))
+        found[-1] = found[-1]._replace(places=[place for place in range(len(prompt)) if place not in others])
     return found
 
 
@@ -245,7 +300,7 @@ def _measured(
                 if one.places:
                     removed[number] = _effect_of_removing(asked, one.places)
                     advance()
-        pairs = _pairs(asked, parts, effects[0], controls, draws)
+        pairs = _pairs(asked, parts, effects[0], controls, draws, parted.rest)
         partial = False
     info = asked.model.info
     return AnswerSources(
@@ -297,10 +352,10 @@ class PairEffect(NamedTuple):
 
 
 def _pairs(
-    asked: "Answer", parts: Sequence[_Source], effects: Doubles, controls: Doubles, draws: int
+    asked: "Answer", parts: Sequence[_Source], effects: Doubles, controls: Doubles, draws: int, rest: str = REST
 ) -> list[PairEffect]:
     """Hide parts two at a time where no part alone does more than random spans: they can stand in for each other."""
-    there = [number for number, one in enumerate(parts) if one.places and one.name != REST]
+    there = [number for number, one in enumerate(parts) if one.places and one.name != rest]
     alone = any(effects[number] > np.nanmax(controls[number], initial=0.0) for number in there)
     if alone or not 2 <= len(there) <= PAIRED or not draws:
         return []
@@ -442,7 +497,7 @@ class AnswerSources(Result):
     @property
     def verdict(self) -> str:
         """Say which named part the answer rests on, beside its control; or that none alone does more than chance."""
-        named = [one.name != REST or len(self.parts) == 1 for one in self.parts]
+        named = [one.name != self.prompt.rest or len(self.parts) == 1 for one in self.parts]
         effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
         best = int(effects.argmax())
         drawn = self.controls[best][~np.isnan(self.controls[best])]
@@ -522,7 +577,8 @@ class AnswerSources(Result):
         """Show the prompt shaded by effect, the parts with shares, effects and controls, and the verdict."""
         rows = []
         for number, one in enumerate(self.parts):
-            named = one.name if one.name == REST else f"{one.name}: {shorten(' '.join(one.text.split()), BEGINNING)}"
+            begins = shorten(" ".join(one.text.split()), BEGINNING)
+            named = one.name if one.name == self.prompt.rest else f"{one.name}: {begins}"
             rows.append([named, *self._cells(number)])
         columns = [
             Column("part", "name"),

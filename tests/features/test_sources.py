@@ -1,5 +1,6 @@
 """attncli sources: shares, effects and their controls, on small random decoders and by hand."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,6 +117,39 @@ def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
 def test_without_tags_sentences_are_the_parts(llama):
     found = sources(llama, "the cat sat. it is big. the", answer="cat", draws=1)
     assert [one.text for one in found.parts] == ["the cat sat.", "it is big.", "the"]
+
+
+@pytest.fixture(scope="module")
+def chatting(tmp_path_factory):
+    """A decoder with a chat template."""
+    path = make_checkpoint(tmp_path_factory.mktemp("chatting") / "llama", "llama", "ForCausalLM")
+    settings = path / "tokenizer_config.json"
+    template = "{{ bos_token }}{% for m in messages %}it {{ m.content }} big {% endfor %}"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "chat_template": template}))
+    return load_model(str(path), device="cpu")
+
+
+def test_messages_are_the_parts_of_a_chat_and_the_last_one_the_answer(chatting, tmp_path):
+    messages = [{"role": "user", "content": "the cat"}, {"role": "user", "content": "sat"}]
+    (tmp_path / "chat.json").write_text(json.dumps([*messages, {"role": "assistant", "content": "the cat sat"}]))
+    found = sources(chatting, chat=str(tmp_path / "chat.json"), draws=0)
+    assert [(one.name, one.text) for one in found.parts[:2]] == [("user", "the cat"), ("user 2", "sat")]
+    assert found.parts[2].name == "template" and found.answer[0].text.strip() == "the cat sat"
+    every = sorted(place for one in found.parts for place in one.places)
+    assert every == list(range(1, found.tokens - len(found.answer[0].places)))
+    (tmp_path / "chat.json").write_text(json.dumps(messages))
+    assert sources(chatting, chat=str(tmp_path / "chat.json"), answer="cat", draws=0).parts == found.parts
+    (tmp_path / "chat.json").write_text("[")
+    with pytest.raises(RequestError, match="is no JSON"):
+        sources(chatting, chat=str(tmp_path / "chat.json"))
+
+
+def test_files_are_parts(llama, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat sat")
+    found = sources(llama, "it is big. the", parts=[f"notes={tmp_path / 'a.txt'}"], answer="cat", draws=0)
+    assert [(one.name, one.text) for one in found.parts] == [("notes", "the cat sat"), ("(rest)", "it is big. the")]
+    with pytest.raises(RequestError, match="--part 'notes' is no NAME=FILE"):
+        sources(llama, parts=["notes"])
 
 
 def test_a_verdict_names_a_part_only_beyond_its_random_spans(llama):
