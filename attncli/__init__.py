@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from attncli.features.probe import probe
     from attncli.features.run import run
     from attncli.features.similar import similar
+    from attncli.features.sources import sources
+    from attncli.features.stats import stats
     from attncli.features.trust import trust
     from attncli.features.view import view
     from attncli.models.capture import capture
@@ -66,6 +68,8 @@ HOMES = {
     "trust": "attncli.features.trust",
     "similar": "attncli.features.similar",
     "view": "attncli.features.view",
+    "sources": "attncli.features.sources",
+    "stats": "attncli.features.stats",
     "capture": "attncli.models.capture",
     "Engine": "attncli.models.engine",
     "load_model": "attncli.models.loading",
@@ -102,6 +106,8 @@ __all__ = [  # noqa: RUF022  (as above)
     "trust",
     "similar",
     "view",
+    "sources",
+    "stats",
     "capture",
     "Engine",
     "load_model",

@@ -132,15 +132,6 @@ def test_a_value_of_the_wrong_type_is_one_clear_error(minilm, name):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["kinds", "probe"])
-def test_a_function_that_opens_its_model_says_so_in_any_place(minilm, name):
-    for given, named in (((minilm, A), {}), ((A,), {"model": minilm})):
-        with pytest.raises(TypeError, match=rf"is an open model: write attncli\.{name}\(.*model='minilm'\), with its"):
-            getattr(attncli, name)(*given, **named)
-    with pytest.raises(TypeError, match=rf"is a record: write attncli\.{name}\("):
-        getattr(attncli, name)(minilm.attend("The cat."))
-
-
 def test_what_an_error_says_to_type_works(minilm, tmp_path):
     record, path = minilm.attend(A), str(tmp_path / "maps.npz")
     record.save(path)

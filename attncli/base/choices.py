@@ -40,6 +40,7 @@ Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
 MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
+AnswerUnit = Literal["sentence", "token"]
 Nowhere = Literal["any", "zero-or-nan", "zero", "nan"]
 OutputName = Literal["classes", "tokens", "span", "words", "embedding", "next"]
 

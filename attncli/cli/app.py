@@ -29,7 +29,7 @@ class Program(Commands):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in features.NAMES:
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-            feature = features.find_feature(cmd_name)
+            feature = features.find_measure(cmd_name)
             settings = {**SETTINGS, "allow_interspersed_args": not feature.passes_on}
             alone.command(cmd_name, cls=Command, context_settings=settings)(command_of(feature))
             self.commands[cmd_name] = typer.main.get_command(alone)

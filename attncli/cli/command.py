@@ -5,10 +5,10 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args, get_type_hints
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer import Context
@@ -18,34 +18,20 @@ from attncli.base.files import PICTURES, check_place, check_suffix
 from attncli.base.printable import printable
 from attncli.base.progress import showing
 from attncli.cli import output, streams
-from attncli.features.feature import Feature, default_of, option_name, options_of
-from attncli.features.measure import Measure, NoEffectError, Parameter
-from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option
+from attncli.features.measure import Measure, NoEffectError
+from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option, option_name
 from attncli.report import NextCommand, Report
-
-Computed = type[Feature] | Measure
 
 WRONG = 1
 EVERYTHING = "with {}, which has everything"
 
 
-def parameters_of(feature: Computed) -> Mapping[str, Parameter]:
-    """Return the options of a command by name."""
-    if isinstance(feature, Measure):
-        return feature.parameters
-    kinds = get_type_hints(feature, include_extras=True)
-    return {
-        name: Parameter(one.kind or get_args(kinds[name])[0], one, default_of(feature, name))
-        for name, one in options_of(feature).items()
-    }
-
-
-def command_of(feature: Computed) -> Callable[..., None]:
+def command_of(feature: Measure) -> Callable[..., None]:
     """Return the function that Typer makes a command of: the options of the feature, then -o, --json and the like."""
-    options = parameters_of(feature)
+    options = feature.parameters
 
     def run(**values: Any) -> None:
-        execute(feature, options, values)
+        execute(feature, values)
 
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     parameters += [parameter(name, kind, typed(one), default) for name, (kind, one, default) in options.items()]
@@ -62,12 +48,13 @@ def command_of(feature: Computed) -> Callable[..., None]:
     parameters += [parameter("quiet", bool, QUIET, False), parameter("debug", bool, DEBUG, False)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
-    run.__doc__ = feature.help if isinstance(feature, Measure) else feature.__doc__
+    run.__doc__ = feature.help
     return run
 
 
-def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[str, Any]) -> None:
-    """Compute the reports of a command, show or save each, and end with their exit code."""
+def execute(feature: Measure, values: dict[str, Any]) -> None:
+    """Compute the result of a command, show or save it, and end with its exit code."""
+    options = feature.parameters
     context: typer.Context = values["context"]
     paths, json = values.get("output_path") or [], values.get("json", False)
     paths = paths if isinstance(paths, list) else [paths]
@@ -79,36 +66,29 @@ def execute(feature: Computed, options: Mapping[str, Parameter], values: dict[st
     for_person = not paths and not json
     if not for_person and feature.output is None:
         for name in given:
-            if options[name].option.use == "terminal":
+            if options[name].option.only_shown:
                 refuse_option(options[name].option, EVERYTHING.format("--json" if json else "-o"))
-    suffixes = {path.suffix.lower() for path in paths}
+    suffixes = [*(path.suffix.lower() for path in paths), *([".json"] if json else [])]
     for name in given:
         one = options[name].option
-        if paths and not json and suffixes <= {*one.not_saved}:
-            refuse_option(one, f"on {paths[0].suffix}, which does not show it")
-        if one.only_saved and suffixes.isdisjoint(one.only_saved):
+        if suffixes and all(suffix in one.not_saved for suffix in suffixes):
+            refuse_option(one, f"{f'on {paths[0].suffix}' if paths else 'with --json'}, which does not show it")
+        if one.only_saved and not any(suffix in one.only_saved for suffix in suffixes):
             raise RequestError(f"{option_name(one)} is for a saved record: give -o with {' or '.join(one.only_saved)}")
     with showing(output.display()):
-        if isinstance(feature, Measure):
-            try:
-                result = feature.function(**given)
-                if result is None:  # it has shown all itself
-                    return
-                if for_person:
-                    for report in result.reports():
-                        deliver(report, feature, paths, printed, json, context)
-                else:
-                    with streams.stdout_to_stderr() if json and feature.passes_on else nullcontext():
-                        report = result.report()
+        try:
+            result = feature.function(**given)
+            if result is None:  # it has shown all itself
+                return
+            if for_person:
+                for report in result.reports():
                     deliver(report, feature, paths, printed, json, context)
-            except NoEffectError as error:
-                refuse_option(options[error.name].option, error.why)
-            return
-        request = feature(**{one.name: values[one.name] for one in fields(feature) if one.name in values})
-        request.set_fields = frozenset(given)
-        request.paths, request.for_person, request.for_program = paths, for_person, json
-        for report in request.reports():
-            deliver(report, feature, paths, printed, json, context)
+            else:
+                with streams.stdout_to_stderr() if json and feature.passes_on else nullcontext():
+                    report = result.report()
+                deliver(report, feature, paths, printed, json, context)
+        except NoEffectError as error:
+            refuse_option(options[error.name].option, error.why)
 
 
 def refuse_option(one: Option, why: str) -> NoReturn:
@@ -116,7 +96,7 @@ def refuse_option(one: Option, why: str) -> NoReturn:
     raise RequestError(f"{option_name(one)} has no effect {why}: leave it out")
 
 
-def draws(feature: Computed) -> bool:
+def draws(feature: Measure) -> bool:
     """Return whether a feature saves pictures."""
     return not set(PICTURES).isdisjoint(feature.saves)
 
@@ -147,7 +127,7 @@ def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, An
 
 def deliver(
     report: Report,
-    feature: Computed,
+    feature: Measure,
     paths: Sequence[Path],
     printed: Mapping[str, Any],
     json: bool,
@@ -183,11 +163,9 @@ def deliver(
 
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
-    """Return a parameter of a command."""
+    """Return a parameter of a command. It is a keyword: one without a default may follow those with one."""
     default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(
-        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, made]
-    )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made])
 
 
 def typed(one: Option) -> Any:
@@ -214,7 +192,7 @@ def typed(one: Option) -> Any:
     )
 
 
-def saves(feature: Computed) -> str:
+def saves(feature: Measure) -> str:
     """Return the help of -o."""
     *some, last = feature.saves
     text = f"Save as {', '.join(some)} or {last}" if some else f"Save as {last}"

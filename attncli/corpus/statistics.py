@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -16,15 +16,59 @@ from attncli.base.errors import RequestError
 from attncli.base.files import as_dataframe, save_document, table_of
 from attncli.base.printable import first_line
 from attncli.base.schema import anything, fields, flag, integer, list_of, one_of, real
+from attncli.base.typed import NotRequired
 from attncli.base.untrusted import read_json
 from attncli.corpus.sums import FIGURES, LINEAR, USUAL, Counting, Sums, plain_part
 from attncli.record import AttentionRecord, ModelInfo
 from attncli.record.grouping import merge_words
 from attncli.record.loading import MODEL
+from attncli.record.parts import HeadDocument, ModelDocument
 from attncli.text.windows import TextWindow
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+class PatternDocument(TypedDict):
+    """A pattern over all heads."""
+
+    clearest: Annotated[HeadDocument | None, "the clearest head; null if no head shows the pattern"]
+    labelled: Annotated[int, "number of heads with this label"]
+
+
+class _HeadEntry(HeadDocument):
+    label: Annotated[str, "the pattern with the largest share, or broad"]
+    strength: Annotated[float, "share of that pattern", "share of the weight"]
+    figures: Annotated[
+        dict[str, float],
+        "means over all tokens, by the names of `--by`; `same_word` over those whose word occurs elsewhere",
+        "nats, tokens, shares",
+    ]
+    spread: Annotated[dict[str, float], "standard deviation of the means per text", "the figure's own"]
+
+
+class StatsDocument(TypedDict):
+    """`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
+    (`entropy_spread` ...).
+    """
+
+    model: ModelDocument
+    kind: NotRequired[Annotated[str, "decoder; missing for encoder attention"]]
+    mask: Annotated[str, choices.one_of(choices.MaskName)]
+    measure: Annotated[str, "weight, or share of norm"]
+    words: Annotated[bool, "true if tokens were merged into words"]
+    texts: Annotated[int, "number of texts"]
+    tokens: Annotated[int, "number of tokens in them, or of words if merged"]
+    partial: Annotated[bool, "true if it was interrupted and there are more texts"]
+    entropy_limit: Annotated[float | list[float], "entropy of uniform attention; by layer if layers differ", "nats"]
+    heads: list[_HeadEntry]
+    alike: Annotated[
+        list[dict[str, float]],
+        "the figures of uniform attention, by the names of `--by`",
+        "`[layer]` of nats, tokens, shares",
+    ]
+    patterns: Annotated[dict[str, PatternDocument], "the heads of each pattern, by its name"]
+
 
 CLEARLY = 2  # times the share that uniform attention gives, from which on a head does something clearly
 
@@ -165,13 +209,13 @@ class Statistics:
         ]
         return max(able, key=lambda head: head.figures[pattern], default=None)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> StatsDocument:
         """Return the document of `stats --json`."""
         limit: list[float] = self.entropy_limit.tolist()
         clearest = {pattern: self.clearest(pattern) for pattern in PATTERNS}
-        return {
+        document: StatsDocument = {
             "model": self.model.document(),
-            **({} if self.kind == "encoder" else {"kind": self.kind}),
+            "kind": self.kind,
             "mask": self.mask,
             "measure": self.measure,
             "words": self.words,
@@ -199,6 +243,9 @@ class Statistics:
                 for pattern, one in clearest.items()
             },
         }
+        if self.kind == "encoder":
+            del document["kind"]
+        return document
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per head of a table."""

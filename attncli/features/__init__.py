@@ -1,14 +1,13 @@
-"""The features, a file each. One is a measure, a function, or a class of its options with a report.
+"""The features, a file each: a measure, which is a function that returns a result.
 
-A measure is the function in its file that is named as the command is: `attncli cut` is `cut.cut`; a feature is the
-class, `align.Align`. The command line, its help, its completion and the Python functions of `attncli` are made of them.
+It is the function in its file that is named as the command is: `attncli cut` is `cut.cut`. The command line, its help,
+its completion and the Python functions of `attncli` are made of its signature.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attncli.features.feature import Feature
     from attncli.features.measure import Measure
 
 # The groups of `attncli --help`: each command with the first line of its help. Importing them all takes a second.
@@ -36,6 +35,7 @@ COMMANDS = {
         "cut": "Cut edges of attention, and measure how an output changes.",
         "patch": "Patch outputs of heads on text B into the run of text A.",
         "similar": "Find out which pairs of tokens make two texts similar.",
+        "sources": "Find out which part of a prompt an answer rests on.",
         "trust": "Test whether attention explains an output.",
     },
     "Corpora and comparisons": {
@@ -53,11 +53,7 @@ COMMANDS = {
 NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-def find_feature(name: str) -> "type[Feature] | Measure":
-    """Import the feature or the measure of a command."""
-    module = importlib.import_module(f"{__name__}.{name}")
-    if (found := getattr(module, name, None)) is not None and hasattr(found, "measure"):
-        measure: Measure = found.measure
-        return measure
-    feature: type[Feature] = getattr(module, name.title())
-    return feature
+def find_measure(name: str) -> "Measure":
+    """Import the measure of a command."""
+    measure: Measure = getattr(importlib.import_module(f"{__name__}.{name}"), name).measure
+    return measure

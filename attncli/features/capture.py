@@ -54,7 +54,8 @@ def capture(
         option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),
     ] = None,
     top_k: Annotated[
-        int, option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", use="terminal")
+        int,
+        option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", only_shown=True),
     ] = 3,
 ) -> "ProgramMaps":
     """Run a program of your own, and show the attention of its networks.

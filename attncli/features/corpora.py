@@ -1,71 +1,90 @@
 """Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
 
-A feature takes the options that it has from here and derives from `CorpusFeature`, whose `where` makes a `Workplace` of
-them. All of them have `use="files"`: they have no effect where nothing is counted.
+All of them but the device and the data type have `use="files"`: they have no effect where nothing is counted.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.base.progress import progress
-from attncli.features.feature import Feature
-from attncli.features.options import MODEL, OUTPUT, TEXT, of_files
+from attncli.features import options
+from attncli.features.measure import no_effect
+from attncli.features.options import MODEL, OUTPUT, TEXT, option
 
 if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Workplace
 
 FieldOption = Annotated[
-    str | None, of_files(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
+    str | None, option(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
 ]
-SkipBad = Annotated[
-    bool, of_files(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")
-]
+SkipBad = Annotated[bool, option(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")]
 
 
-Limit = Annotated[int | None, of_files(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")]
+Limit = Annotated[int | None, option(TEXT, "--limit", min=1, metavar="N", help="Only the first N texts.")]
 SampleOption = Annotated[
-    float | None, of_files(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.")
+    float | None, option(TEXT, "--sample", rare=True, metavar="SHARE", help="A random share of the texts: 0.01.")
 ]
 State = Annotated[
     str | None,
-    of_files(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."),
+    option(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."),
 ]
 WorkersOption = Annotated[
     int | None,
-    of_files(MODEL, "--workers", rare=True, metavar="N", min=1, help="Count in N processes.", show_default="this one"),
+    option(MODEL, "--workers", rare=True, metavar="N", min=1, help="Count in N processes.", show_default="this one"),
 ]
 On = Annotated[
     str,
-    of_files(
-        MODEL, "--on", rare=True, metavar="WHERE", help="Where to count: here, ray, or ray://ADDRESS of a cluster."
+    option(
+        MODEL,
+        "--on",
+        rare=True,
+        metavar="WHERE",
+        help="Where to count: here, ray, or ray://ADDRESS of a cluster.",
+        show_default="here",
     ),
 ]
 WorkerGpus = Annotated[
-    float, of_files(MODEL, "--worker-gpus", rare=True, metavar="X", min=0, help="GPUs per worker on Ray: 1, or 0.25.")
+    float,
+    option(
+        MODEL,
+        "--worker-gpus",
+        rare=True,
+        metavar="X",
+        min=0,
+        help="GPUs per worker on Ray: 1, or 0.25.",
+        show_default="0.0",
+    ),
 ]
 
 
-class CorpusFeature(Feature):
-    """A feature that goes through corpora. Its dataclass has these options as fields, each in its place."""
+class CorpusOptions(TypedDict, total=False):
+    """The options of a measure that goes through a corpus: who counts shards, and how a model computes."""
 
-    state: str | None
-    workers: int | None
-    on: str
-    worker_gpus: float
+    workers: WorkersOption
+    on: On
+    worker_gpus: WorkerGpus
+    device: options.DeviceOption
+    dtype: options.DtypeOption
 
-    def where(self) -> "Workplace":
-        """Return the machines that count shards, and the folder of their sums.
 
-        Raises RequestError for options that have no effect, and as `Workplace` does.
-        """
-        from attncli.corpus.running import Workplace
+def workplace_of(state: str | None, given: CorpusOptions) -> "Workplace":
+    """Return the machines that count shards, and the folder of their sums.
 
-        where = Workplace(self.on, self.workers, self.worker_gpus, self.state)
-        if where.on_ray:
-            self.refuse("with --on ray, where --worker-gpus says it", "device")
-        return where
+    Raises RequestError for options that have no effect, and as `Workplace` does.
+    """
+    from attncli.corpus.running import Workplace
+
+    where = Workplace(given.get("on") or "here", given.get("workers"), given.get("worker_gpus") or 0.0, state)
+    if where.on_ray:
+        no_effect("with --on ray, where --worker-gpus says it", device=given.get("device"))
+    return where
+
+
+def file_names(files: str | Sequence[str] | None) -> list[str]:
+    """Return the names of files, of which one may be given alone."""
+    return [files] if isinstance(files, str) else list(files or ())
 
 
 @contextmanager

@@ -1,12 +1,8 @@
-"""The documents of commands: their fields, as each feature's file states them, and a JSON Schema made of the fields.
+"""The documents of commands as tables of fields, and as JSON Schemas.
 
-A measure's document is a TypedDict: `Annotated[float, "meaning", "shape or unit"]`. The docstring of one that stands in
-a field is the field's meaning.
-
-The file of another feature ends in FIELDS, a text. A section begins with a heading: a command, or a part that fields of
-this and other sections name as their type. A field is a line "name | type | shape or unit | meaning"; an indented line
-continues the one before it. A type may also be a choice of `attncli.base.choices`: a str, whose names end the meaning.
-Other lines are prose. `attncli/cli/README.md` explains the types, and has the sections as tables.
+A measure's document is a TypedDict in its file, named as the command: `Annotated[float, "meaning", "shape or unit"]`.
+The docstring of one that stands in a field is the field's meaning. `attncli/cli/README.md` explains the types, and has
+the tables.
 """
 
 import importlib
@@ -20,14 +16,17 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from attncli import features
 from attncli.base import choices
 from attncli.base.typed import NotRequired
+from attncli.corpus.statistics import PatternDocument
 from attncli.effects.asking import OutputDocument
 from attncli.features.models import NetworkDocument
+from attncli.features.probe.tally import TreebankDocument
 from attncli.record.parts import HeadDocument, ModelDocument, PlaceDocument, RecordDocument
 
 # Parts of documents that have sections of their own.
-SHARED = {
+SHARED: dict[Any, str] = {
     **{ModelDocument: "model", PlaceDocument: "place", OutputDocument: "output"},
-    **{HeadDocument: "head", RecordDocument: "record", NetworkDocument: "network"},
+    **{HeadDocument: "head", RecordDocument: "record", PatternDocument: "pattern"},
+    **{NetworkDocument: "network", TreebankDocument: "treebank"},
 }
 PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "null": "null"}
 
@@ -47,26 +46,6 @@ class Section(NamedTuple):
     before: str
     fields: tuple[Field, ...]
     after: str
-
-
-def read_sections(text: str) -> dict[str, Section]:
-    """Return the sections of a text by their headings."""
-    _, *pieces = re.split(r"^### (.+)\n", text, flags=re.MULTILINE)
-    return {name: _read_section(body) for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
-
-
-def _read_section(text: str) -> Section:
-    lines = re.sub(r"\n {4,}", " ", text).splitlines()
-    rows = [number for number, line in enumerate(lines) if " | " in line]
-    first, last = rows[0], rows[-1] + 1
-    fields = []
-    for line in lines[first:last]:
-        field = Field(*(cell.strip() for cell in line.split("|")))
-        if hasattr(choices, field.type):
-            names = choices.one_of(getattr(choices, field.type))
-            field = field._replace(type="str", meaning=f"{field.meaning}: {names}" if field.meaning else names)
-        fields.append(field)
-    return Section("\n".join(lines[:first]).strip(), tuple(fields), "\n".join(lines[last:]).strip())
 
 
 def section_of(document: Any) -> Section:
@@ -120,7 +99,6 @@ def sections() -> dict[str, Section]:
     found = {name: section_of(one) for one, name in SHARED.items()}
     for name in features.NAMES:
         module = importlib.import_module(f"{features.__name__}.{name}")
-        found.update(read_sections(getattr(module, "FIELDS", "")))
         for heading in (name, f"{name} show"):  # `models show` is the only one
             if (one := getattr(module, f"{heading.title().replace(' ', '')}Document", None)) is not None:
                 found[heading] = section_of(one)
@@ -153,12 +131,12 @@ def _object(fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def _value(kind: str, below: Sequence[Field]) -> dict[str, Any]:
+    if kind[0] == "[" and kind[-1] == "]":
+        return {"type": "array", "items": _value(kind[1:-1], below)}
     if " or " in kind:
         return {"anyOf": [_value(one, below) for one in kind.split(" or ")]}
     if kind in PLAIN:
         return {"type": PLAIN[kind]}
-    if kind[0] == "[":
-        return {"type": "array", "items": _value(kind[1:-1], below)}
     if kind[0] == "{":
         return {"type": "object", "additionalProperties": _value(kind[1:-1], below)}
     if not below:

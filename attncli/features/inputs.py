@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from attncli.base.choices import check_optional_text, describe, each_text
 from attncli.base.errors import Notice, RequestError
 from attncli.features import options
-from attncli.features.feature import Feature
 from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
 from attncli.features.options import ModelOrName, ModelOrRecord
@@ -140,13 +139,6 @@ def check_one(count: int, otherwise: str, lines: bool = True) -> None:
         raise RequestError(f"there are {count} texts and one is needed: {otherwise}{whole}")
 
 
-def chosen_layers(feature: Any, default: str) -> str:
-    """Return the layers of -l, or the default; "all" if -l is not given and every head of -H names its layer."""
-    if not feature.is_set("layer") and name_layers(feature.head):
-        return "all"
-    return default if feature.layer is None else feature.layer
-
-
 def names_of(written: str) -> list[str]:
     """Split names at commas, each once. Raises RequestError if none is left."""
     names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
@@ -231,8 +223,11 @@ def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engin
     return model if without is None else model.without(without)
 
 
-def open_model(model: ModelOrName | None, engine: str = "auto", **how: "Unpack[options.ComputeOptions]") -> "Engine":
-    """Return the model, opened if it is not open yet. Raises as `opening_of` and `Opening.open` do."""
+def open_model(model: ModelOrName | None, engine: str | None = None, **how: str | None) -> "Engine":
+    """Return the model, opened if it is not open yet. how: as for `opening_of`.
+
+    Raises as `opening_of` and `Opening.open` do.
+    """
     opening = opening_of(model, engine=None if engine == "auto" else engine, **how)
     return opening.open() if isinstance(opening, Opening) else opening
 
@@ -404,76 +399,7 @@ def record_source(
     return Texts(read_inputs(text, pair, file, stdin, whole=bool(whole)), opening, request)
 
 
-# --- features on a model -------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class _TextOptions:
-    """The options that name texts, or a saved record."""
-
-    text: options.Text = None
-    pair: options.Pair = None
-    file: options.File = None
-    whole: options.Whole = False
-    saved: options.Saved = None
-
-
-@dataclass(eq=False)
-class ModelFeature(Feature):
-    """A feature that computes maps with a model.
-
-    Fields of a subclass come after these, on the command line as well. A mixin after this class in the bases puts
-    fields first.
-    """
-
-    model: options.ModelName = "minilm"
-    layer: options.LayerOption = None
-    head: options.HeadOption = None
-    pad_to: options.PadTo = None
-    measure: options.MeasureOption = "weight"
-    engine: options.EngineOption = "auto"
-    without: options.Without = None
-    which: options.Which = None
-    target: options.Target = None
-    device: options.DeviceOption = "auto"
-    dtype: options.DtypeOption = "float32"
-
-
-@dataclass(eq=False)
-class RecordFeature(ModelFeature, _TextOptions):
-    """A feature that takes records: a model computes them from texts, or --from names a file of them."""
-
-    def source(
-        self,
-        mask: str | None = None,
-        layers: str = "all",
-        grouping: Grouping = TOKENS,
-        stdin: bool = False,
-        **request: Any,
-    ) -> "SavedRecords | Texts":
-        """Return the saved record, or the texts and the request to the model.
-
-        layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts
-        may be piped in. request: further fields of the request.
-
-        Raises RequestError for an option that has no effect with --from, and as `read_inputs` does.
-        """
-        if self.saved is not None:
-            self.refuse_use("record", SAVED)
-            return SavedRecords(self.saved, self.layer, self.head, grouping, last=layers == "-1")
-        made = Request(
-            layers=chosen_layers(self, layers),
-            heads="all" if self.head is None else self.head,
-            mask=mask,
-            pad_to=self.pad_to,
-            measure=self.measure,
-            which=self.which,
-            target=self.target,
-            grouping=grouping,
-            **request,
-        )
-        opening = Opening(self.model, self.device, self.dtype, self.engine, self.without)
-        return Texts(read_inputs(self.text, self.pair, self.file, stdin, whole=self.whole), opening, made)
+# --- texts whose attention is changed ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

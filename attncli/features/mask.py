@@ -23,6 +23,7 @@ import numpy as np
 
 from attncli.analysis.patterns import counted_queries, total_variation
 from attncli.base import choices
+from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.progress import progress
@@ -678,13 +679,17 @@ class MaskDocument(TypedDict):
     texts: list[_TextEntry]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MaskedTexts(Result):
     """Texts under every mask. chosen: the heads were chosen, and all are drawn."""
 
     model: ModelInfo
     texts: list[Masked]
     chosen: bool = False
+
+    def __repr__(self) -> str:
+        count = f"{len(self.texts)} text{'s' if len(self.texts) > 1 else ''}"
+        return titled(self, self.model.full_name, count, "lawful" if self.lawful else "a law is broken")
 
     @property
     def lawful(self) -> bool:

@@ -63,7 +63,8 @@ def measure(shared: Any = None, **settings: Any) -> Callable[[F], F]:
         for name, hint in (first | more | hints).items():  # the shared ones before its own that only keywords set
             if get_origin(hint) is Annotated:
                 kind, option, *_ = get_args(hint)
-                parameters[name] = Parameter(option.kind or kind, option, defaults.get(name))
+                default = inspect.Parameter.empty if option.needed else defaults.get(name)
+                parameters[name] = Parameter(option.kind or kind, option, default)
         shown = [one.replace(annotation=one.empty) for one in own if one.name in parameters]
         shown += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in more]
         made: Any = function

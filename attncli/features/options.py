@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 from attncli.base import choices
 from attncli.base.schema import LARGEST
@@ -23,16 +23,14 @@ else:  # the module of engines imports torch
 
 GROUPS = TEXT, SELECTION, MODEL, OUTPUT, MORE = "Text", "Selection", "Model", "Output", "More"
 STDIN = "-"  # as the name of a file
-Use = Literal["", "record", "terminal", "files"]
 
 
 class Option(NamedTuple):
     """An option or an argument of a feature, as the command line shows it.
 
-    names: its names, none for an argument. use: where it has an effect: "record", on making a record, and so not with
-    --from; "terminal", on what the terminal shows, and so not with --json or -o; "files", on the texts of files (-f).
-    kind: the type of its value on the command line, where Python takes more. not_saved: suffixes of files on which it
-    has no effect; only_saved: those without which it has none.
+    names: its names, none for an argument. only_shown: it is about what the terminal shows, and has no effect with
+    --json or -o. kind: the type of its value on the command line, where Python takes more. not_saved: suffixes of files
+    on which it has no effect; only_saved: those without which it has none. needed: the command line has to have it.
     """
 
     group: str
@@ -45,17 +43,21 @@ class Option(NamedTuple):
     most: float | None = None
     show_default: bool | str = True
     envvar: str | None = None
-    use: Use = ""
+    only_shown: bool = False
     kind: Any = None
     not_saved: tuple[str, ...] = ()
     only_saved: tuple[str, ...] = ()
+    needed: bool = False
 
 
-def argument(
-    metavar: str, help: str, complete: Callable[..., Any] | None = None, use: Use = "", kind: Any = None
-) -> Option:
-    """Return an argument, which stands in the first group."""
-    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, use=use, kind=kind)
+def option_name(option: Option) -> str:
+    """Return an option by its long name, and an argument by its metavar."""
+    return str(option.metavar) if not option.names else max(option.names, key=lambda name: name.startswith("--"))
+
+
+def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, **more: Any) -> Option:
+    """Return an argument, which stands in the first group. more: other fields of `Option`."""
+    return Option(TEXT, (), help, metavar, complete=complete, show_default=False, **more)
 
 
 def option(
@@ -66,16 +68,6 @@ def option(
     """
     most = LARGEST if min is not None and max is None else max
     return Option(group, names, help, least=min, most=most, **more)
-
-
-def of_record(group: str, *names: str, help: str, **more: Any) -> Option:
-    """Return an option that has an effect on making a record."""
-    return option(group, *names, help=help, use="record", **more)
-
-
-def of_files(group: str, *names: str, help: str, **more: Any) -> Option:
-    """Return an option that has an effect on the texts of files."""
-    return option(group, *names, help=help, use="files", **more)
 
 
 def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> Option:
@@ -107,12 +99,12 @@ def model(help: str, metavar: str = "NAME", complete: Callable[..., Any] = compl
 def which(kind: Any, show_default: str) -> Option:
     """Return the option that names a part of an encoder-decoder."""
     about = "For an encoder-decoder: "
-    return choice(SELECTION, kind, "--which", rare=True, help=about, show_default=show_default, use="record")
+    return choice(SELECTION, kind, "--which", rare=True, help=about, show_default=show_default)
 
 
 def top(help: str, rare: bool = False, **more: Any) -> Option:
     """Return the option that says how many rows the terminal lists."""
-    return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, use="terminal", **more)
+    return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, only_shown=True, **more)
 
 
 def query(**more: Any) -> Option:
@@ -135,26 +127,24 @@ def some_tokens(**more: Any) -> Option:
 
 def vectors(help: str, **more: Any) -> Option:
     """Return the option that names heads whose q and k are kept."""
-    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, use="record", **more)
+    return option(OUTPUT, "--vectors", rare=True, metavar="L.H", help=help, **more)
 
 
-Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.", use="record")]
+Text = Annotated[str | None, argument("TEXT", "The sentence. Without it: a sample.")]
 TextsOption = Annotated[
     str | Sequence[str] | None,
-    argument("TEXT", "The sentence. Without it: a sample.", use="record", kind=str | None),
+    argument("TEXT", "The sentence. Without it: a sample.", kind=str | None),
 ]
-PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.", use="record")]
-Pair = Annotated[
-    str | None, of_record(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")
-]
+PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.")]
+Pair = Annotated[str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")]
 File = Annotated[
-    str | None, of_record(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")
+    str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")
 ]
-Whole = Annotated[bool, of_record(TEXT, "--whole", rare=True, help="The file of -f is one text.")]
+Whole = Annotated[bool, option(TEXT, "--whole", rare=True, help="The file of -f is one text.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
     int | None,
-    of_record(
+    option(
         TEXT,
         "--pad-to",
         rare=True,
@@ -164,7 +154,7 @@ PadTo = Annotated[
 ]
 Target = Annotated[
     str | None,
-    of_record(
+    option(
         TEXT,
         "--target",
         rare=True,
@@ -175,13 +165,9 @@ Target = Annotated[
 ]
 _LAYERS = "Layers, from 0: 3; 0,3; 0-3; -1, the last; all."
 _HEADS = "Heads, in the same forms; or 3.1,4.7 with layers."
-LayerOption = Annotated[str | None, layer(_LAYERS)]
-HeadOption = Annotated[str | None, head(_HEADS)]
 Numbers = str | int | Sequence[int]
 Layers = Annotated[Numbers | None, layer(_LAYERS, kind=str | None)]
 HeadsOption = Annotated[Numbers | Sequence[tuple[int, int]] | None, head(_HEADS, kind=str | None)]
-OneLayer = Annotated[str, layer("The layer, from 0; -1 is the last.")]
-OneHeadOption = Annotated[str, head("The head, from 0; or 3.1, with its layer.")]
 ALayer = Annotated[int | str | None, layer("The layer, from 0; -1 is the last.", show_default="-1", kind=str | None)]
 AHead = Annotated[
     int | str | None, head("The head, from 0; or 3.1, with its layer.", show_default="0", kind=str | None)
@@ -227,14 +213,13 @@ Segments = Annotated[
 ]
 Which = Annotated[choices.KindName | None, which(choices.KindName, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
-ModelName = Annotated[str, model("Alias, Hub id or path.", envvar="ATTNCLI_MODEL", use="record")]
 ModelOption = Annotated[
     ModelOrName | None,
-    model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
+    model("Alias, Hub id or path.", kind=str | None, show_default="minilm"),
 ]
 ModelOrSaved = Annotated[
     ModelOrRecord | None,
-    model("Alias, Hub id or path.", use="record", kind=str | None, show_default="minilm"),
+    model("Alias, Hub id or path.", kind=str | None, show_default="minilm"),
 ]
 ModelNames = Annotated[
     str | None, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, show_default="minilm")
@@ -242,7 +227,7 @@ ModelNames = Annotated[
 AS_TRAINED = "as trained"
 MaskOption = Annotated[
     choices.MaskName | None,
-    of_record(
+    option(
         MODEL,
         "--mask",
         metavar="NAME",
@@ -253,7 +238,7 @@ MaskOption = Annotated[
 MasksOption = Annotated[str | None, some_of(MODEL, choices.MaskName, "--mask", show_default=AS_TRAINED)]
 MeasureOption = Annotated[
     choices.MeasureName,
-    of_record(
+    option(
         MODEL,
         "--measure",
         rare=True,
@@ -262,7 +247,7 @@ MeasureOption = Annotated[
         show_default="weight",
     ),
 ]
-ENGINE = of_record(
+ENGINE = option(
     MODEL,
     "--engine",
     rare=True,
@@ -274,7 +259,7 @@ ENGINE = of_record(
 EngineOption = Annotated[choices.EngineName, ENGINE]
 Without = Annotated[
     str | None,
-    of_record(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
+    option(MODEL, "--without", rare=True, metavar="L.H", help="Silence heads: 3.1 or 4.0-3. Their output is 0."),
 ]
 DEVICE = choice(
     MODEL,
@@ -284,11 +269,8 @@ DEVICE = choice(
     help="Where to compute: ",
     show_default="auto",
     complete=completion.device,
-    use="record",
 )
-DTYPE = choice(
-    MODEL, choices.DtypeName, "--dtype", rare=True, help="The data type: ", show_default="float32", use="record"
-)
+DTYPE = choice(MODEL, choices.DtypeName, "--dtype", rare=True, help="The data type: ", show_default="float32")
 DeviceOption = Annotated[str, DEVICE]
 DtypeOption = Annotated[choices.DtypeName, DTYPE]
 # How a picture is printed, in every command that saves one (`attncli.cli.command`).

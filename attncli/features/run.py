@@ -45,7 +45,7 @@ def run(
         str | None,
         options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.", only_saved=LOADED),
     ] = None,
-    tokens: Annotated[str | None, options.some_tokens(not_saved=SUFFIXES)] = None,
+    tokens: Annotated[str | None, options.some_tokens(not_saved=(*LOADED, ".csv"))] = None,
     words: options.Words = False,
     terms: options.TermsOption = False,
     lens: Annotated[
@@ -68,7 +68,7 @@ def run(
             show_default="the last one, or [MASK]",
         ),
     ] = None,
-    kinds: Annotated[Path | None, options.kinds(use="terminal")] = None,
+    kinds: Annotated[Path | None, options.kinds(only_shown=True)] = None,
     top_k: Annotated[
         int | None,
         option(
@@ -79,7 +79,7 @@ def run(
             min=1,
             help="Name the N strongest keys.",
             show_default="3",
-            use="terminal",
+            only_shown=True,
         ),
     ] = None,
     **given: "Unpack[options.RecordOptions]",

@@ -3,6 +3,7 @@
 `attncli.report.parts` has the parts; `terminal`, `figure` and `page` each draw any part.
 """
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +141,10 @@ class Result:
     def __str__(self) -> str:
         """Return the result as a pipe gets it."""
         return str(self.report())
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook as it is printed."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_dataframe(self) -> "DataFrame":
         """Return a pandas DataFrame with the rows and columns of its .csv. Raises RequestError without pandas."""

@@ -40,7 +40,8 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
         if isinstance(part, HeadGrid):
             rows = MapAxis("layer", [f"layer {layer}" for layer in part.layers])
             columns = MapAxis("head", [f"head {head}" for head in part.heads])
-            return panels_page(title, parts, part.panels, rows, columns, part.signed, "heads")
+            more = [TextLine(sentence, caption=True) for sentence in part.about]
+            return panels_page(title, [*parts, *more], part.panels, rows, columns, part.signed, "heads")
     raise RequestError(f"there is no page of {' · '.join(title)}: save it as .json or .csv")
 
 

@@ -4,7 +4,7 @@ Parts are plain data and know no medium: `attncli.report.terminal`, `attncli.rep
 each draw any part. What only one feature draws is a part of its own, a subclass of `Part`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -171,11 +171,20 @@ class Maps(Part):
         return [panel for row in self.panels for panel in row]
 
 
+class HeadLetters(NamedTuple):
+    """Letters for heads: by their places in the grid, none for a head without; and what each letter means."""
+
+    by_place: Mapping[tuple[int, int], str]
+    meanings: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class HeadGrid(Part):
     """A number per head: layers down, heads across.
 
-    panels: values `[layer, head]`. scale, signed, most: as in `Maps`.
+    panels: values `[layer, head]`. scale, signed, most: as in `Maps`. linear: in a terminal the brightness of a head
+    grows with its number; otherwise with the number's root, as in maps. letters: a terminal prints them in place of the
+    numbers. about: sentences that stand only on the page.
     """
 
     panels: Sequence[Panel]
@@ -184,6 +193,31 @@ class HeadGrid(Part):
     scale: str
     signed: bool = False
     most: float | None = None
+    linear: bool = False
+    letters: HeadLetters | None = None
+    about: Sequence[str] = ()
+
+
+class BarRow(NamedTuple):
+    """A row of a picture of bars: its label, its bar and its mark as shares (None for none), and its words.
+
+    interval: of the bar. sure: False draws the row in grey.
+    """
+
+    label: str
+    bar: float | None
+    mark: float | None
+    texts: Sequence[str]
+    interval: tuple[float, float] | None = None
+    sure: bool = True
+
+
+class BarBlock(NamedTuple):
+    """Rows of bars under the headings of their labels and of each column of words."""
+
+    label: str
+    columns: Sequence[str]
+    rows: Sequence[BarRow]
 
 
 # --- numbers ------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
 from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.parts import Cell, HeadGrid, MapAxis, Maps, Part, Ranking, TextLine, TextStyle, in_cell
+from attncli.report.parts import Cell, HeadGrid, HeadLetters, MapAxis, Maps, Part, Ranking, TextLine, TextStyle, in_cell
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 
@@ -610,7 +610,7 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
         elif isinstance(part, Maps):
             shown += numbered_maps(part, canvas) if part.signed or part.numbered else weight_maps(part, canvas)
         elif isinstance(part, HeadGrid):
-            shown += head_grids(part, canvas)
+            shown += letter_grid(part, part.letters, canvas) if part.letters else head_grids(part, canvas)
         else:
             shown += part.terminal(canvas)
     return shown
@@ -738,13 +738,28 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
             value = float(values[row, place])
             if value != value:
                 return Text(" " * wide)
-            style = signed_ground(value / most, canvas) if part.signed else ground(value / most, canvas)
+            share = value / most
+            style = signed_ground(share, canvas) if part.signed else ground(share**2 if part.linear else share, canvas)
             return Text(f"{in_cell(value):>{wide}}", style=style)
 
         yield Text()
         if panel.heading:
-            yield Prose(panel.heading, canvas.strong)
+            yield Prose(panel.heading, canvas.strong if panel.name else "")
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
+
+
+def letter_grid(part: HeadGrid, letters: HeadLetters, canvas: Canvas) -> list[RenderableType]:
+    """Return a grid of heads with their letters, and what these mean."""
+    wide = 1 + max(map(len, letters.by_place.values()), default=1)
+    nothing = "·" if canvas.unicode else "."
+
+    def cell(row: int, place: int) -> Text:
+        shown = letters.by_place.get((row, place))
+        return Text(shown or nothing, style=canvas.strong if shown else canvas.faint)
+
+    meanings = [*letters.meanings.items(), (nothing, "none")]
+    legend = "  ".join(f"{letter} {meaning}" for letter, meaning in meanings)
+    return [*head_grid(part.layers, part.heads, cell, canvas, (wide,)), Prose(legend, canvas.faint)]
 
 
 def text_of(heading: Sequence[str], parts: Sequence[Part]) -> str:

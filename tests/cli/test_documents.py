@@ -79,6 +79,10 @@ CALLS = {
         "trust -m tiny --permutations 2 @", "trust -m gpt_oss --permutations 2 @",
         "trust -m classes --permutations 2 @",
     ],
+    "sources": [
+        "sources -m gpt2 --max-tokens 3 --draws 2 @", "sources -m gpt2 --answer cat --each token --remove -f tags.txt",
+        "sources -m gpt2 --answer cat --draws 1 -f twins.txt",
+    ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --words @ @@",
         "similar -m ./sentences -f lines.txt", "similar -m ./sentences --maxsim @ @@",
@@ -114,7 +118,11 @@ ODD: dict[str, Any] = {
 APART = {"check"}  # starts a process
 SLOW = {"compare", "kinds", "mechanisms", "similar", "stats", "trust", *APART}
 NEVER_SAVED = {"check", "models", "samples", "models show"}
-ABSENT = {"align": {"model.changes", "model.key_heads"}}  # optional fields of a part that a command never has
+# Optional fields of a part that a command never has, and what only a trained model shows.
+ABSENT = {
+    "align": {"model.changes", "model.key_heads"},
+    "sources": {"pairs.parts", "pairs.effect", "pairs.high"},
+}
 RECORDS = {"run", "align", "flow"}  # their .csv is that of records
 # The list that is in a command's .csv, as its feature states it.
 TABLES = {
@@ -151,6 +159,10 @@ def place(tiny, tmp_path_factory):
     (folder / "odd" / "model.safetensors").symlink_to(folder / "tiny" / "model.safetensors")
     (folder / "odd" / "config.json").write_text(json.dumps(ODD), encoding="utf-8")
     (folder / "lines.txt").write_text(f"{TEXT}\n{OTHER}\n", encoding="utf-8")
+    (folder / "tags.txt").write_text(
+        '<doc id="1"> the cat sat </doc> <doc id="2"> it is big </doc> it is', encoding="utf-8"
+    )
+    (folder / "twins.txt").write_text("<a> cat </a> <b> cat </b> the", encoding="utf-8")
     (folder / "four.txt").write_text(f"{TEXT}\n{OTHER}\n" * 2, encoding="utf-8")
     (folder / "mine.py").write_text(MINE, encoding="utf-8")
     (folder / "dates.txt").write_text("3 March 2021\nhello world\n", encoding="utf-8")

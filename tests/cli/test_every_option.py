@@ -18,7 +18,7 @@ from sentences import NORMALIZE, pooling, write_modules
 
 from attncli import load_model, save_records
 from attncli.cli.help import long_name
-from attncli.features import find_feature
+from attncli.features import find_measure
 from attncli.features.compare import ways
 from attncli.report.figure import drawing
 
@@ -44,6 +44,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "measure": ("norm",),
     "vectors": ("0.0",),
     "top_k": ("1",),
+    "answer": ("the mat",),
+    "each": ("token",),
+    "draws": ("2",),
     "kinds": ("kinds.json",),  # which is not there
     "device": ("abacus",),  # is refused wherever something is computed; ignored, it would do nothing
     "dtype": ("bfloat16",),
@@ -165,6 +168,10 @@ WAYS = {
     "generate": [
         "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
         "generate -m gpt2 --max-tokens 4 -o a.npz @", "generate -m gpt2 --max-tokens 4 -o a.html @",
+    ],
+    "sources": [
+        "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
+        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
@@ -387,7 +394,7 @@ OFFERED = [
     for lines in WAYS.values()
     for line in lines
     if "-o" not in line and "--json" not in line and line.split()[0] not in ("samples", "models")
-    for suffix in find_feature(line.split()[0]).saves
+    for suffix in find_measure(line.split()[0]).saves
 ]
 
 

@@ -53,7 +53,7 @@ def test_examples_work_when_pasted(command, tmp_path, attncli):
 # --- what a page says -----------------------------------------------------------------------------------
 
 LINES, COLUMNS = 40, 80
-LINES_OF_ALL = 52  # of the page that lists the commands
+LINES_OF_ALL = 53  # of the page that lists the commands
 ROW = re.compile(r" {2}(?:-\w, | {4})?(?P<name>--[\w-]+|[A-Z]+|show)(?: (?P<value>\S+(?: \S+)?))? {2,}\S")
 
 

@@ -7,10 +7,10 @@ from cli.commands import commands
 
 from attncli.base.errors import RequestError
 from attncli.base.files import PICTURES, check_place, write_whole
-from attncli.features import NAMES, find_feature
+from attncli.features import NAMES, find_measure
 from attncli.models.opening import Opening
 
-SAVING = {name: feature for name in NAMES if (feature := find_feature(name)).saves}
+SAVING = {name: feature for name in NAMES if (feature := find_measure(name)).saves}
 PLACES = {
     "missing/a": "No such file or directory",
     "file.txt/a": "Not a directory",

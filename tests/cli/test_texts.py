@@ -61,7 +61,7 @@ def test_run_takes_what_is_piped_and_the_others_where_a_dash_says_so(process):
 
 PROMPT = "You are a helper.\r\n\n  The cat sat on it.\nA dog.\n\n"
 # These take a line as a text by what they are for: dates, and a table of cosines.
-BY_LINES = {"align", "similar"}
+BY_LINES = {"align", "similar", "sources"}  # or whole without saying so
 ABOUT_ONE = [("cut",), ("mechanisms",), ("explain",), ("trust",), ("heatmap",), ("flow",), ("generate", "-m", "minilm")]
 
 

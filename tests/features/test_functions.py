@@ -1,25 +1,33 @@
 """The features as functions of Python, and their results as tables."""
 
+import ast
 import inspect
 import json
 import pydoc
+import re
+from pathlib import Path
 
 import pandas
 import pytest
 
 import attncli as package
-from attncli.features.feature import Feature, as_function
-from attncli.features.measure import Measure
+from attncli import features
 
-CODE = as_function(Feature).__code__
-ALL = {name: getattr(package, name) for name in package.__all__}
-MEASURES = {name: made for name, made in ALL.items() if isinstance(getattr(made, "measure", None), Measure)}
-FUNCTIONS = {name: made for name, made in ALL.items() if getattr(made, "__code__", None) is CODE} | MEASURES
+FUNCTIONS = {name: getattr(package, name) for name in features.NAMES if name in package.__all__}
+MEASURES = {name: made for name, made in FUNCTIONS.items() if hasattr(made, "measure")}
 
 
-def test_all_features_are_there():
-    assert {"flow", "generate", "kinds", "probe", "diff"} <= FUNCTIONS.keys()
-    assert {"ablate", "compare", "cut", "explain", "find", "mask", "patch", "similar"} <= MEASURES.keys()
+def test_every_measure_is_a_function_of_the_package():
+    """Other things have these names: `check` and `capture` in Python, and three packages."""
+    assert set(features.NAMES) - MEASURES.keys() == {
+        "align",
+        "capture",
+        "check",
+        "explore",
+        "models",
+        "samples",
+        "serve",
+    }
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -32,9 +40,36 @@ def test_the_first_argument_is_a_model_and_options_are_keywords(name):
     assert keywords == {name for name, one in options.items() if one.option.names} - {"model"}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+README = (Path(package.__file__).parent / "features" / "README.md").read_text(encoding="utf-8")
+FIRST, *CELLS = [ast.unparse(one) for one in ast.parse(README.partition("```python\n")[2].partition("```")[0]).body[1:]]
+QUICK = re.compile(r"attncli\.(run|find|explain|flow|mask|diff|heatmap|view|ablate|cut|patch)\b")
+
+
+def test_every_measure_has_a_cell():
+    assert {re.match(r"attncli\.(\w+)", cell)[1] for cell in CELLS} == MEASURES.keys()
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(one, marks=[] if QUICK.match(one) else pytest.mark.slow) for one in CELLS]
+)
+def test_a_cell_of_a_notebook_shows_a_result(cell, tmp_path, monkeypatch, request):
+    if "smollm2" in cell:
+        request.getfixturevalue("smollm2_file")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_inputs").symlink_to(Path(__file__).parents[2] / "sample_inputs")
+    names = {"attncli": package}
+    exec(FIRST, names)
+    call, _, saved = cell.partition(".save(")
+    shown = eval(call, names)
+    assert str(shown).strip() and repr(shown)[0] in "< "
+    if saved:
+        shown.save(saved.strip("')"))
+        assert (tmp_path / saved.strip("')")).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", MEASURES)
 def test_help_is_for_people(name):
-    function = FUNCTIONS[name]
+    function = MEASURES[name]
     text = pydoc.plain(pydoc.render_doc(function))
     assert "Annotated" not in text and "Option(" not in text and "Examples" not in text
     for parameter in inspect.signature(function).parameters.values():
@@ -56,8 +91,7 @@ def test_a_function_gives_the_document_of_the_command(attncli, name, words, opti
         request.getfixturevalue("smollm2_file")
     given = [f"--{option.replace('_', '-')}{'' if value is True else f'={value}'}" for option, value in options.items()]
     expected = json.loads(attncli(name, *words, *given, "--json").out)
-    arguments = [None, *words] if name in MEASURES else words
-    assert json.loads(json.dumps(FUNCTIONS[name](*arguments, **options).document())) == expected
+    assert json.loads(json.dumps(MEASURES[name](None, *words, **options).document())) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,6 +111,26 @@ def test_a_report_is_a_table_with_the_cells_of_its_csv(call, tmp_path):
         pandas.read_csv(tmp_path / "table.csv", keep_default_na=False, na_values=[""]),
         check_dtype=False,
     )
+
+
+def test_stats_and_probe_take_an_open_model_and_stats_a_record(attncli, minilm, tmp_path):
+    record = minilm.attend("The cat sat on the mat.", layers="all")
+    record.save(tmp_path / "maps.npz")
+    (tmp_path / "lines.txt").write_text("The cat sat on the mat.\n")
+    trees = str(Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu")
+    for result, line in (
+        (
+            package.stats(minilm, str(tmp_path / "lines.txt"), mask="causal"),
+            ("stats", tmp_path / "lines.txt", "--mask=causal"),
+        ),
+        (package.stats(record, words=True), ("stats", "--words", "--from", tmp_path / "maps.npz")),
+        (package.probe(minilm, [trees], limit=3), ("probe", "--limit=3", trees)),
+    ):
+        assert json.loads(json.dumps(result.document())) == json.loads(attncli(*line, "--json").out)
+    with pytest.raises(package.RequestError, match="files has no effect on a record: leave it out"):
+        package.stats(record, "lines.txt")
+    with pytest.raises(package.RequestError, match="no treebank: name files in CoNLL-U"):
+        package.probe(minilm)
 
 
 def test_statistics_are_a_table_with_the_cells_of_its_csv(minilm, tmp_path):

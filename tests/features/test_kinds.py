@@ -5,6 +5,7 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from records import record_of
 from records import tokens as tokens_of
 
 from attncli import load_model
-from attncli.analysis.kinds import KINDS, Judged, KindMeasure, labels_of
+from attncli.analysis.kinds import KINDS, Judged, KindMeasure, labels_of, load_kinds, with_kinds
 from attncli.corpus.reducer import corpus_statistics
 from attncli.corpus.usual import lines
 from attncli.features.kinds import kinds
@@ -40,6 +41,7 @@ from attncli.features.kinds.measuring import (
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import Tally, guesses
 from attncli.models.generation import next_output
+from attncli.page.payload import payload
 
 POSITIONS = 64
 SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
@@ -389,15 +391,14 @@ def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
 
 
 @pytest.mark.slow
-def test_a_report_names_every_kind_and_labels_are_kept(tiny, tmp_path, monkeypatch):
+def test_a_report_names_every_kind_and_nothing_else_knows_of_it(attncli, tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
-    report = kinds(model=str(tiny("bert")))
+    report = kinds(str(tiny("bert")))
     document = report.document()
     assert [one["kind"] for one in document["kinds"]] == list(KINDS)
     assert not any(one["labels"] for one in document["heads"])
     assert all(re.search(rf"\b{name}\b", str(report)) for name in KINDS)
-    [kept] = (tmp_path / "kinds").glob("*.json")
-    assert kept.stem == load_model(str(tiny("bert")), device="cpu").sha256
+    assert "attncli kinds" not in attncli("run", "-m", str(tiny("bert")), "-l", "0", "-H", "0", "the cat sat").out
 
 
 @pytest.mark.slow
@@ -459,6 +460,29 @@ def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(at
     assert len(measuring) == 8
 
 
+@pytest.mark.slow
+def test_kinds_of_a_model_with_silenced_heads_are_kept_nowhere(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))
+    found = kinds(load_model(str(tiny("bert")), device="cpu").without("0.1"))
+    assert found.document()["model"]["changes"] == "without 0.1" and not (tmp_path / "kinds").exists()
+
+
 def test_a_treebank_on_stdin_is_refused(attncli, tiny):
     result = attncli("kinds", "-m", str(tiny("bert")), "--treebank", "-")
     assert (result.code, result.err) == (2, "attncli: error: --treebank is read twice: name a file instead of -\n")
+
+
+def test_run_and_view_name_the_kinds_in_a_file(attncli, by_hand, found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    replace(found, part="decoder", measured="2026-11-28").save("kinds.json")
+    line = ("run", "-m", str(by_hand.place.path), "-l", "0", "-H", "0", "the cat sat")
+    assert "attncli kinds" not in attncli(*line).out
+    origin = "attncli kinds, 2026-11-28"
+    assert f"; previous, feeds induction ({origin}); entropy " in attncli(*line, "--kinds", "kinds.json").out
+    record = with_kinds(by_hand.attend("the cat sat"), load_kinds(Path("kinds.json")))
+    description, _ = payload([record], {})
+    mask = description["texts"][0]["masks"][0]
+    assert (mask["measured"], mask["kinds"][0][0]["measured"]) == (origin, ["previous", "feeds induction"])
+    view = attncli("view", *line[1:3], "--kinds", "kinds.json", "-o", "page.html", "the cat sat")
+    assert view.code == 0
+    assert attncli(*line, "--kinds", "kinds.json", "--without", "0.1").code == 2

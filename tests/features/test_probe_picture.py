@@ -8,9 +8,9 @@ from matplotlib.colors import to_rgb
 from pictures import check_nothing_overlaps, picture_texts
 from rich.console import Console
 
-from attncli.features.probe import _relation_table, percent, relation_cells, title_of
-from attncli.features.probe.picture import COMPARED, FAINT, FOUND, INK, MOST_ROWS, UNSURE, WHOLE, draw_bars
+from attncli.features.probe import MOST_ROWS, _relation_table, bars_of, percent, relation_cells, title_of
 from attncli.report.canvas import Canvas
+from attncli.report.figure.shares import COMPARED, FAINT, FOUND, INK, UNSURE, WHOLE
 from attncli.report.paper import Paper
 from attncli.report.terminal import table_of
 
@@ -58,7 +58,7 @@ def documents(draw):
     }
 
 
-def bars_of(canvas):
+def drawn_bars(canvas):
     """Those that say something, and those that say nothing, from the first row to the last."""
     colours = [to_rgb(FOUND), to_rgb(UNSURE)]
     return [bar for bar in canvas.patches if any(bar.get_facecolor()[:3] == pytest.approx(one) for one in colours)]
@@ -68,9 +68,9 @@ def bars_of(canvas):
 @settings(max_examples=15)
 @given(documents())
 def test_bars_marks_intervals_and_words_are_those_of_the_document_and_none_overlap(document):
-    drawn = draw_bars(document, title_of(document, folders=False), Paper())
+    drawn = bars_of(document).figure([], Paper())
     canvas = drawn.axes[0]
-    bars = bars_of(canvas)
+    bars = drawn_bars(canvas)
     marks = [line.get_xdata()[0] for line in canvas.lines if line.get_color() == COMPARED]
     left = bars[0].get_x()
     rows, layers = document["relations"], document["trees"]["layers"]
@@ -100,14 +100,11 @@ def test_bars_marks_intervals_and_words_are_those_of_the_document_and_none_overl
 @given(documents(), relations())
 def test_of_many_relations_the_first_are_drawn_and_it_says_so(document, row):
     document["relations"] = [{**row, "relation": f"r{place}"} for place in range(MOST_ROWS + 1)]
-    shown = picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
+    shown = picture_texts(bars_of(document).figure([], Paper()))
     assert f"r{MOST_ROWS - 1}" in shown and f"r{MOST_ROWS}" not in shown
     assert f"the {MOST_ROWS} most frequent of {MOST_ROWS + 1} rows" in shown
     document["relations"].pop()
-    assert not any(
-        "most frequent" in word
-        for word in picture_texts(draw_bars(document, title_of(document, folders=False), Paper()))
-    )
+    assert not any("most frequent" in word for word in picture_texts(bars_of(document).figure([], Paper())))
 
 
 # --- the report ------------------------------------------------------------------------------------------
@@ -140,7 +137,7 @@ def printed(rows, width=200, colours=None):
     console = Console(width=width, markup=False, force_terminal=True, color_system=colours)
     with console.capture() as captured:
         canvas = Canvas(width, colours is not None, unicode=True)
-        console.print(table_of(_relation_table({"relations": rows}), canvas))
+        console.print(table_of(_relation_table(rows), canvas))
     return captured.get()
 
 

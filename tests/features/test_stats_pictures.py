@@ -12,10 +12,11 @@ from windows import text_sums
 from attncli.analysis.patterns import PATTERNS
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import FIGURES, LINEAR
-from attncli.features.stats import HeadsTable, _report
-from attncli.features.stats.atlas import LETTERS, draw_atlas
+from attncli.features.stats import StatsResult
 from attncli.record import ModelInfo
+from attncli.report.atlas import Atlas
 from attncli.report.canvas import Canvas
+from attncli.report.figure.atlas import LETTERS
 from attncli.report.figure.drawing import save_figure
 from attncli.report.paper import Paper
 from attncli.report.terminal import colour, lines_of
@@ -39,15 +40,14 @@ PIPE = Canvas(width=100, colour=False, unicode=True)
 
 def printed(statistics: Statistics) -> list[str]:
     console = Console(width=200, color_system=None)
-    report = _report(statistics, "entropy", False)
+    report = StatsResult(statistics).report()
     with console.capture() as captured:
         console.print(*lines_of(report.title, report.parts, PIPE), sep="\n", soft_wrap=True)
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
 def test_the_grid_has_the_figure_of_every_head():
-    lines = [line.plain for line in HeadsTable(made(entropy={(1, 2): 0.25}), "entropy").terminal(PIPE)[2:]]
-    assert [line.split() for line in lines] == [
+    assert [line.split() for line in printed(made(entropy={(1, 2): 0.25}))[3:6]] == [
         ["head", "0", "1", "2"],
         ["layer", "0", "2.00", "2.00", "2.00"],
         ["layer", "1", "2.00", "2.00", "0.25"],
@@ -56,7 +56,8 @@ def test_the_grid_has_the_figure_of_every_head():
 
 @pytest.mark.parametrize("by", FIGURES)
 def test_a_cell_is_the_brighter_the_larger_its_figure(by):
-    row = HeadsTable(made(**{by: {(0, 0): 0.2, (0, 1): 0.9}}), by).terminal(Canvas(80, True, True))[3]
+    report = StatsResult(made(**{by: {(0, 0): 0.2, (0, 1): 0.9}}), by).report()
+    row = lines_of(report.title, report.parts, Canvas(80, True, True))[4]
     backgrounds = [str(span.style).rpartition("on ")[2] for span in row.spans]
     levels = [sum(map(int, one[4:-1].split(","))) for one in backgrounds]
     assert levels[0] < levels[1]
@@ -97,7 +98,7 @@ def drawn(layers: int = 3, heads: int = 4, name: str = "made-up") -> Statistics:
 
 
 def panels(statistics: Statistics, by: str = "entropy") -> dict[str, object]:
-    figure = draw_atlas(HeadsTable(statistics, by), [statistics.model.full_name, *statistics.parts], Paper())
+    figure = Atlas(statistics, by).figure([statistics.model.full_name, *statistics.parts], Paper())
     return {axes.get_title(): axes for axes in figure.get_axes() if axes.get_title()}
 
 
@@ -138,7 +139,7 @@ def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
 
 def test_the_text_of_an_svg_is_text(tmp_path):
     statistics = drawn(name="a model <&> $x$")
-    figure: Figure = draw_atlas(HeadsTable(statistics, "entropy"), [statistics.model.full_name], Paper())
+    figure: Figure = Atlas(statistics, "entropy").figure([statistics.model.full_name], Paper())
     save_figure(figure, tmp_path / "atlas.svg")
     content = (tmp_path / "atlas.svg").read_text()
     assert "a model &lt;&amp;&gt; $x$" in content

@@ -8,7 +8,6 @@ import pytest
 from shell import environment, in_process
 
 from attncli import features, load_model
-from attncli.cli.command import parameters_of
 
 TEXT, OTHER = "the cat sat on the big cat", "the big cat sat on the cat"
 HEAVY = ("torch", "rich", "typer", "matplotlib")
@@ -46,7 +45,7 @@ LINES = {
 
 def reading() -> list[str]:
     """The commands with --from, and diff, which takes records as its arguments."""
-    saved = [name for name in features.NAMES if "saved" in parameters_of(features.find_feature(name))]
+    saved = [name for name in features.NAMES if "saved" in features.find_measure(name).parameters]
     return [*saved, "diff"]
 
 
@@ -71,7 +70,7 @@ def place(tiny, tmp_path_factory):
 def test_every_use_of_a_saved_result_needs_no_model(place):
     lines = []
     for name in reading():
-        feature = features.find_feature(name)
+        feature = features.find_measure(name)
         for line in LINES.get(name, [[name, "--from", "maps.npz"]]):
             shown = [] if feature.output else [line]
             suffixes = () if "--terms" in line else feature.saves
@@ -89,7 +88,7 @@ def test_every_use_of_a_saved_result_needs_no_model(place):
 def test_importing_every_feature_loads_nothing_heavy():
     program = (
         "import sys\nfrom attncli import features\n"
-        "[features.find_feature(name) for name in features.NAMES]\n"
+        "[features.find_measure(name) for name in features.NAMES]\n"
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

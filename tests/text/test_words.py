@@ -63,7 +63,7 @@ def test_words_are_the_same_written_and_read(request, kind, begin, end):
     tokenizer = request.getfixturevalue(kind)
     assume(not begin.isspace())
     prompt, whole = tokenizer.encode(begin), tokenizer.encode(begin + end)
-    assume(whole.ids[: len(prompt)] == prompt.ids)
+    assume(whole.ids[: len(prompt)] == prompt.ids and len(whole) < tokenizer.max_tokens)  # no half of a character
     extended = tokenizer.extend(prompt, whole.ids[len(prompt) :])
     assert word_groups(extended) == word_groups(whole)
 

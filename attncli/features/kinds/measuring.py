@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine, require_tapped
 from attncli.models.generation import Manner, next_output, prompt_tokens, write
-from attncli.models.model import Model
+from attncli.models.model import Model, own_network
 from attncli.models.taps import transformed_lengths
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.weights import Checkpoint, TensorFile
@@ -302,13 +302,13 @@ class Leaves(Tap):
 @contextmanager
 def constant_parts(model: InTorch) -> Iterator[None]:
     """Let no gradient through feed-forward parts: only through what adds, scales and normalises the heads' outputs."""
-    if isinstance(model, Model):
-        model.need(model.layers)
-        parts: list[nn.Module] = [model.network.layer(number).feed_forward for number in range(model.layers)]
+    if (own := own_network(model)) is not None:
+        own.need(own.layers)
+        parts: list[nn.Module] = [own.network.layer(number).feed_forward for number in range(own.layers)]
     else:
-        assert isinstance(model, TransformersModel)
-        after_heads = set(map(id, model.places.projections.values()))
-        modules: Iterator[nn.Module] = model.network.modules()
+        theirs = cast("TransformersModel", model)
+        after_heads = set(map(id, theirs.places.projections.values()))
+        modules: Iterator[nn.Module] = theirs.network.modules()
         with_matrix = (one for one in modules if any(part.dim() > 1 for part in one.parameters(recurse=False)))
         parts = [one for one in with_matrix if id(one) not in after_heads]
 
@@ -661,15 +661,15 @@ def shuffle_entries(stored: Array, name: str, seed: int) -> Array:
 
 def shuffle_matrices(model: InTorch, seed: int) -> InTorch:
     """Return a copy of the model with the entries of each matrix in random order."""
-    if isinstance(model, Model):
-        checkpoint: Checkpoint = copy.copy(model.checkpoint)
-        checkpoint.files = {name: (ShuffledFile(file, seed), own) for name, (file, own) in checkpoint.files.items()}
-        return Model(model.place, model.config, model.tokenizer, checkpoint, model.sha256, model.device, model.dtype)
-    assert isinstance(model, TransformersModel)
-    network = copy.deepcopy(model.network)
+    if (own := own_network(model)) is not None:
+        checkpoint: Checkpoint = copy.copy(own.checkpoint)
+        checkpoint.files = {name: (ShuffledFile(file, seed), ours) for name, (file, ours) in checkpoint.files.items()}
+        return Model(own.place, own.config, own.tokenizer, checkpoint, own.sha256, own.device, own.dtype)
+    theirs = cast("TransformersModel", model)
+    network = copy.deepcopy(theirs.network)
     for name, parameter in network.named_parameters():
         parameter.copy_(shuffle_entries(parameter, name, seed))
-    return TransformersModel(model.place, model.sha256, network, model.theirs).of_part(model.part)
+    return TransformersModel(theirs.place, theirs.sha256, network, theirs.theirs).of_part(theirs.part)
 
 
 # --- all kinds ------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def mechanisms(
         False
     ),
     everything: Annotated[
-        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", use="terminal")
+        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", only_shown=True)
     ] = False,
     reach: Annotated[
         int | None,

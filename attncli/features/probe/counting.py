@@ -18,9 +18,10 @@ from attncli.corpus.files import display_name
 from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.treebank import TreebankFormat, TreeSentence, words_of
-from attncli.features.probe.tally import Probed, Skipped, Tally, TreebankTally, tally
+from attncli.features.probe import Probed
+from attncli.features.probe.tally import Skipped, Tally, TreebankTally, tally
 from attncli.models.engine import Engine, check_every_layer
-from attncli.models.model import Model
+from attncli.models.model import own_network
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
 from attncli.models.rows import batches, read_ahead
@@ -127,9 +128,9 @@ class CountedTrees(Work[Tally]):
 
     def begin(self, cores: int | None) -> Counts[Tally]:
         model = self.open_model()
-        if isinstance(model, Model):
-            model.need(self.layers)  # before several threads use it
-            lay_out(model.network)  # before the first shard: its sums must not depend on earlier shards
+        if (own := own_network(model)) is not None:
+            own.need(self.layers)  # before several threads use it
+            lay_out(own.network)  # before the first shard: its sums must not depend on earlier shards
 
         def counts(shard: Shard) -> Iterator[Tally]:
             with pool(cores or torch.get_num_threads(), self.threads) as each:
@@ -205,10 +206,10 @@ def _records(model: Engine, texts: Iterable[Tokens], each: ThreadPoolExecutor) -
     So the last bits do not depend on the number of cores, and cores do not wait for each other.
     """
     request = Request(which=model.to_itself(None))
-    if not isinstance(model, Model) or model.device.type != "cpu":
+    if own_network(model) is None or model.device.type != "cpu":
         yield from model.attend_tokens(texts, request)
         return
-    for group in read_ahead(texts, model.config.layers * model.config.heads, model.batch_tokens):
+    for group in read_ahead(texts, model.layers * model.heads, model.batch_tokens):
         cut = batches(group, model.batch_tokens)
         made = each.map(
             lambda batch: list(model.attend_tokens(batch, request)), [[group[n] for n in one] for one in cut]

@@ -10,9 +10,9 @@ them. A word whose syntactic head is in its own unit is not asked.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from attncli.analysis.edges import first_is_sink
 from attncli.analysis.luck import LEVEL, sign_test, wilson
 from attncli.base.arrays import Bools, Floats, Ints
 from attncli.corpus.treebank import TreeSentence
-from attncli.record import AttentionRecord, ModelInfo
+from attncli.record import AttentionRecord
 from attncli.record.grouping import merge_words
+from attncli.record.parts import HeadDocument
 
 DIRECTIONS = ("child->head", "head->child")  # the word that attends first
 ALL = "all"  # all relations together
@@ -317,7 +318,15 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
     )
 
 
-def layer_trees(chosen: Tally, measured: Tally) -> list[dict[str, Any]]:
+class LayerEntry(HeadDocument):
+    """For each layer the head whose spanning trees have most of the edges."""
+
+    uuas: Annotated[float, "share in the trees of the layer's mean map", "share of the edges"]
+    best_head: Annotated[int, "equal to `head`"]
+    best_head_uuas: Annotated[float, "share in the trees of this head", "share of the edges"]
+
+
+def layer_trees(chosen: Tally, measured: Tally) -> list[LayerEntry]:
     """Return the share of the sentences' trees that is in the maximum spanning trees of each layer's maps.
 
     Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
@@ -335,13 +344,27 @@ def layer_trees(chosen: Tally, measured: Tally) -> list[dict[str, Any]]:
     ]
 
 
+class TreebankDocument(TypedDict):
+    """The sentences read from a treebank."""
+
+    path: Annotated[str, "the file, or stdin"]
+    sentences: Annotated[int, "number of sentences read"]
+    words: Annotated[int, "number of words in them"]
+    shared: Annotated[
+        int, "number of words that share a token with another word, as de and le in du: one guess finds both"
+    ]
+    left_out: Annotated[int, "number of words whose syntactic head is such a word, which are not asked"]
+    respelled: Annotated[int, "number of sentences read by their forms, since their # text has other words"]
+    skipped: Annotated[int, "number of sentences that could not be read"]
+
+
 class TreebankTally(NamedTuple):
     """The tally of a treebank, and its path."""
 
     path: str
     tally: Tally
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> TreebankDocument:
         """Return the entry of the treebank in the document."""
         return {
             "path": self.path,
@@ -368,64 +391,3 @@ class TreebankTally(NamedTuple):
             one = "1 sentence is read by its forms, since its"
             found.append(f"{self.path}: {one if tally.respelled == 1 else many} # text has other words")
         return found
-
-
-@dataclass(frozen=True)
-class Probed:
-    """The result of probing a model: in one treebank, or with heads chosen on that and measured on another (`test`).
-
-    partial: it was interrupted before the last sentence. kind: of attention, as in a record.
-    """
-
-    model: ModelInfo
-    treebank: TreebankTally
-    test: TreebankTally | None = None
-    partial: bool = False
-    kind: str = "encoder"
-
-    @property
-    def measured(self) -> Tally:
-        """The tally that heads are measured on."""
-        return (self.test or self.treebank).tally
-
-    @property
-    def relations(self) -> list[Guess]:
-        """The best heads, as `guesses` returns them."""
-        return guesses(self.treebank.tally, self.measured)
-
-    def shares(self, relation: str) -> dict[str, float]:
-        """Return the share of a relation's words that each head finds, by its name; empty if there is no such word.
-
-        The direction of each head is that of the sentences that choose, the shares those of the sentences that measure.
-        """
-        count = self.measured.counts[relation]
-        if not count:
-            return {}
-        directions = self.treebank.tally.found_counts[relation].argmax(axis=-1)[..., None]
-        found = np.take_along_axis(self.measured.found_counts[relation], directions, axis=-1)[..., 0]
-        return {f"{layer}.{head}": float(one / count) for (layer, head), one in np.ndenumerate(found)}
-
-    def document(self) -> dict[str, Any]:
-        """Return the document of `probe --json`."""
-        return {
-            "model": self.model.document(),
-            **({} if self.kind == "encoder" else {"kind": self.kind}),
-            "partial": self.partial,
-            "treebank": self.treebank.document(),
-            "test": None if self.test is None else self.test.document(),
-            "candidates": candidates(self.treebank.tally, self.measured),
-            "relations": [
-                {
-                    **asdict(one),
-                    "interval": dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
-                    "few": one.count < FEWEST_WORDS,
-                    "heads": self.shares(one.relation),
-                }
-                for one in self.relations
-            ],
-            "trees": {
-                "edges": self.measured.edges,
-                "neighbours": self.measured.chain_edges / self.measured.edges,
-                "layers": layer_trees(self.treebank.tally, self.measured),
-            },
-        }

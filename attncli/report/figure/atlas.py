@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attncli.analysis.patterns import BROAD, PATTERNS
-from attncli.features.stats import HeadsTable
+from attncli.base import choices
+from attncli.corpus.statistics import Statistics
 from attncli.record.display import HEAD_COLOURS, dashes, head_colour
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, drawing
@@ -33,12 +34,13 @@ LETTERS = {
 }  # fmt: skip
 
 
-def draw_atlas(part: HeadsTable, title: Sequence[str], paper: Paper) -> Figure:
+def draw_atlas(statistics: Statistics, by: choices.Figure, top: float, title: Sequence[str], paper: Paper) -> Figure:
     """Draw the figure, with panels below each other where it is narrow.
+
+    by: the figure that colours the heads. top: its value with the last colour.
 
     A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
     """
-    statistics = part.statistics
     heading = clean(title_of(title))
     families = fonts.families([heading, *LETTERS.values()], paper.font)
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
@@ -52,15 +54,14 @@ def draw_atlas(part: HeadsTable, title: Sequence[str], paper: Paper) -> Figure:
         figure = Figure(figsize=(width, high * rows + LINE * paper.heading * len(lines)), layout="constrained")
         figure.suptitle("\n".join(lines), size=paper.heading, color=INK, parse_math=False)
         places: Any = figure.add_gridspec(rows, across)
-        _draw_entropy(figure.add_subplot(places[0, 0]), part, paper)
-        _draw_shares(figure.add_subplot(places[divmod(1, across)]), part, paper)
-        _draw_heads(figure.add_subplot(places[rows - 1, :]), part, paper)
+        _draw_entropy(figure.add_subplot(places[0, 0]), statistics, paper)
+        _draw_shares(figure.add_subplot(places[divmod(1, across)]), statistics, paper)
+        _draw_heads(figure.add_subplot(places[rows - 1, :]), statistics, by, top, paper)
     return figure
 
 
-def _draw_entropy(axes: Axes, part: HeadsTable, paper: Paper) -> None:
+def _draw_entropy(axes: Axes, statistics: Statistics, paper: Paper) -> None:
     """Draw each head's entropy above its layer, as in Clark et al. 2019, figure 4; the line is their mean."""
-    statistics = part.statistics
     values = statistics.figure("entropy")
     layers = np.arange(len(values))
     axes.plot(
@@ -79,9 +80,8 @@ def _draw_entropy(axes: Axes, part: HeadsTable, paper: Paper) -> None:
     _draw_legend(axes, paper, 1)
 
 
-def _draw_shares(axes: Axes, part: HeadsTable, paper: Paper) -> None:
+def _draw_shares(axes: Axes, statistics: Statistics, paper: Paper) -> None:
     """Draw the mean share of a layer's weight on each pattern, as in Clark et al. 2019, figure 2."""
-    statistics = part.statistics
     layers = np.arange(statistics.model.layers)
     for number, pattern in enumerate(PATTERNS):
         values = statistics.figure(pattern)
@@ -93,9 +93,8 @@ def _draw_shares(axes: Axes, part: HeadsTable, paper: Paper) -> None:
     _draw_legend(axes, paper, 3)
 
 
-def _draw_heads(axes: Axes, part: HeadsTable, paper: Paper) -> None:
+def _draw_heads(axes: Axes, statistics: Statistics, by: choices.Figure, top: float, paper: Paper) -> None:
     """Draw all heads, coloured by one figure, with the letter of their pattern."""
-    statistics, by, top = part.statistics, part.by, part.top
     values = statistics.figure(by)
     picture = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
     for one in statistics.heads:

@@ -1,23 +1,19 @@
-"""Draw the heads that know syntactic heads: a bar per relation, and below a bar per layer.
+"""Draw shares as bars: a bar a row, with its interval, and a mark for what it is compared with.
 
-A bar is the best head, and a mark is its baseline. Beside them stand the numbers of the terminal's tables.
+Beside them stand columns of words.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from attncli.features.probe import FEW, SAME, percent, relation_cells
 from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts, title_of
 from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
-
-MOST_ROWS = 60
+from attncli.report.parts import BarBlock, three_digits
 
 # Of the height of a row.
 ROW = 1.2  # of a line of text
@@ -28,56 +24,31 @@ WHOLE, SHORTEST = 3.0, 0.9  # a bar of 100%; below it quarters have no room for 
 COLUMN_GAP = 0.18  # for text of the usual size
 
 FOUND, COMPARED, QUARTERS = HEAD_COLOURS[0], HEAD_COLOURS[1], "#e4e4e4"
-COLUMN_COLOURS = (FOUND, FOUND, FOUND, COMPARED, COMPARED, FAINT, INK)  # of the headings: they are the legend
-MEANING = f"bar: best head, line: its 95% interval, mark: best offset, or the mean map; in grey: {FEW}"
-LEAVING = (5, 2, 4, 1, 3, 6)  # columns of words that a narrow picture does without, in this order
-UNSURE = "#c4c4c4"  # a bar with too few words
+HEADINGS = {"bar": FOUND, "mark": COMPARED, "faint": FAINT, "": INK}  # their colours: they are the legend
+UNSURE = "#c4c4c4"  # a bar of a row that is not sure
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row: its label, its bar and its mark as shares (None for none), and its words.
+def draw_shares(
+    blocks: Sequence[BarBlock],
+    about: Sequence[str],
+    leaving: Sequence[int],
+    notes: Sequence[str],
+    title: Sequence[str],
+    paper: Paper,
+    most: float | None = None,
+) -> Figure:
+    """Draw a bar a row, with a line for its interval, grey if it is not sure, and a mark.
 
-    interval: of the bar. sure: False if the bar has too few words.
+    about, leaving, most: as in `attncli.report.shares.ShareBars`.
+
+    A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
     """
-
-    label: str
-    bar: float | None
-    mark: float | None
-    texts: list[str]
-    interval: Sequence[float] | None = None
-    sure: bool = True
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Rows under the headings of the labels and of each column of words."""
-
-    label: str
-    columns: list[str]
-    rows: list[Row]
-
-    def column(self, place: int) -> list[str]:
-        return [self.columns[place], *(row.texts[place] for row in self.rows)]
-
-
-def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> Figure:
-    """Draw the accuracy of each relation's best head as a bar, with a line for its interval, and grey if there are too
-    few words; the accuracy of the best offset as a mark; below, the trees by layer.
-
-    Of more than 60 relations the most frequent are drawn, with a note. A Notice names characters that no font on this
-    machine has. Raises RequestError for too small a width.
-    """
-    blocks = [_relation_block(document), _tree_block(document)]
     heading = clean(title_of(title))
-    count = len(document["relations"])
-    notes = [MEANING]
-    if document["test"] is None:
-        notes.append(SAME)
-    if count > MOST_ROWS:
-        notes.append(f"the {MOST_ROWS} most frequent of {count} rows")
-    labels = [text for block in blocks for text in (block.label, *(row.label for row in block.rows))]
-    columns = [[text for block in blocks for text in block.column(place)] for place in range(len(blocks[0].columns))]
+    labels = [text for block in blocks for text in (block.label, *(token_label(row.label) for row in block.rows))]
+    columns = [
+        [text for block in blocks for text in (block.columns[place], *(row.texts[place] for row in block.rows))]
+        for place in range(len(about))
+    ]
     families = fonts.families([heading, *notes, *labels, *(text for column in columns for text in column)], paper.font)
     size, margin, gap = paper.note, paper.margin, COLUMN_GAP * paper.label / STANDARD
 
@@ -92,14 +63,14 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
         return bars + whole + sum(gap + widths[place] for place in shown) + margin + half
 
     half = widest(["100%"]) / 2 if paper.width is not None else 0.0
-    for leaving in (None, *LEAVING):
-        shown = [place for place in shown if place != leaving]
+    for leaves in (None, *leaving):
+        shown = [place for place in shown if place != leaves]
         if (whole := bar_length(width_of, paper, SHORTEST, WHOLE)) is not None:
             break
     else:
         raise too_narrow(paper, larger(paper, width_of(SHORTEST)))
     names = [blocks[0].columns[place] for place in range(len(columns)) if place not in shown]
-    notes += filter(None, [left_out_note(names)])
+    notes = [*notes, *filter(None, [left_out_note(names)])]
     rights = [bars + whole + half + sum(gap + widths[place] for place in shown[: at + 1]) for at in range(len(shown))]
     width = width_of(whole) if paper.width is None else paper.width
     titles = wrap_line(heading, paper.heading, width - 2 * margin, families)
@@ -118,13 +89,14 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
             for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):
                 x = bars + whole * quarter / 4
                 canvas.plot([x, x], [top + row, bottom], color=QUARTERS, linewidth=0.6, zorder=0)
-                write(canvas, x, middle, f"{25 * quarter}%", size, color=FAINT)
+                tick = f"{25 * quarter}%" if most is None else three_digits(most * quarter / 4)
+                write(canvas, x, middle, tick, size, color=FAINT)
             write(canvas, margin, middle, block.label, size, ha="left", color=FAINT)
             for place, right in zip(shown, rights, strict=True):
-                write(canvas, right, middle, block.columns[place], size, ha="right", color=COLUMN_COLOURS[place])
+                write(canvas, right, middle, block.columns[place], size, ha="right", color=HEADINGS[about[place]])
             for number, one in enumerate(block.rows):
                 y, ink = top + row * (number + 1.5), INK if one.sure else FAINT
-                write(canvas, bars - LABEL_GAP, y, one.label, size, ha="right", color=ink)
+                write(canvas, bars - LABEL_GAP, y, token_label(one.label), size, ha="right", color=ink)
                 canvas.barh(y, whole * (one.bar or 0), BAR * row, left=bars, color=FOUND if one.sure else UNSURE)
                 if one.interval is not None:
                     canvas.plot([bars + whole * end for end in one.interval], [y, y], color=ink, linewidth=0.8)
@@ -134,24 +106,3 @@ def draw_bars(document: dict[str, Any], title: Sequence[str], paper: Paper) -> F
                 for place, right in zip(shown, rights, strict=True):
                     write(canvas, right, y, one.texts[place], size, ha="right", color=ink)
     return figure
-
-
-def _relation_block(document: dict[str, Any]) -> _Block:
-    rows = []
-    for row in document["relations"][:MOST_ROWS]:
-        head, direction, *rest = relation_cells(row)  # head and direction share a column
-        words = [f"{head} {direction.replace('->', ' → ')}", *rest]
-        interval = None if row["interval"]["low"] is None else list(row["interval"].values())
-        label, sure = token_label(row["relation"]), row["verdict"] != FEW
-        rows.append(Row(label, row["accuracy"], row["offset_accuracy"], words, interval, sure))
-    columns = ["best head", "accuracy", "interval", "best offset", "accuracy", "words", "verdict"]
-    return _Block("relation", columns, rows)
-
-
-def _tree_block(document: dict[str, Any]) -> _Block:
-    rows = []
-    for row in document["trees"]["layers"]:
-        best, mean = percent(row["best_head_uuas"]), percent(row["uuas"])
-        words = [f"{row['layer']}.{row['best_head']}", best, "", "", mean, "", ""]
-        rows.append(Row(f"layer {row['layer']}", row["best_head_uuas"], row["uuas"], words))
-    return _Block("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], rows)

@@ -1,0 +1,170 @@
+"""What a decoder writes after a prompt: the attention of the rows that wrote it, and what it is worth without a span.
+
+The row of a token is that of the token before it, from which it was chosen. For an answer y after a prompt x:
+
+    share(part)  = weight of the rows on the part / weight of the rows on all tokens but the sink
+    effect(part) = mean over answer tokens of log p(y_t | x, y_<t) - log p(y_t | the part is hidden)
+
+A part is hidden from every later token outside of it and from the rows that wrote the answer, in all heads and layers;
+a token still sees itself, and positions stay. What comes before the first of these tokens is as it was: its keys and
+values are kept, and the walk begins there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attncli.base.arrays import Array, Doubles, as_numpy
+from attncli.models.block import Block, Tap
+from attncli.models.devices import InTorch
+from attncli.models.generation import KeysAndValues, extend, next_output
+from attncli.models.model import Model, own_network
+from attncli.models.rows import LayerMask
+from attncli.models.taps import BLOCK
+from attncli.text.tokens import Tokens
+
+
+class WeightsOnUnits(Tap):
+    """Sums the weights of some rows over units of keys.
+
+    rows: places of queries. units: `[key, unit]`, 1 where a token is in a unit. sums: by layer `[head, row, unit]`.
+    """
+
+    needs_values = False
+    most_weights = BLOCK
+
+    def __init__(self, rows: Sequence[int], units: Doubles) -> None:
+        self.rows, self.units = np.asarray(rows), units
+        self.sums: dict[int, Doubles] = {}
+
+    def places(self, block: Block) -> Sequence[int]:
+        return range(len(block.numbers))
+
+    def weights(self, part: Block, weights: Array) -> None:
+        sums = self.sums.setdefault(part.layer, np.zeros((len(part.numbers), len(self.rows), self.units.shape[1])))
+        wanted = np.flatnonzero((self.rows >= part.queries.start) & (self.rows < part.queries.stop))
+        if len(wanted):
+            seen = as_numpy(weights)[0][:, self.rows[wanted] - part.queries.start].astype(np.float64)
+            sums[:, wanted] += seen @ self.units[part.keys]
+
+
+class Hidden(Tap):
+    """Hides tokens from every later token outside of them, and from all from `last` on.
+
+    kept: keys and values of the tokens before the rows.
+    """
+
+    def __init__(self, places: Sequence[int], last: int, kept: KeysAndValues | None = None) -> None:
+        self.hidden, self.last, self.kept = np.asarray(places, dtype=np.int64), last, kept
+
+    def begin(self, block: Block) -> Block:
+        if self.kept is not None:
+            keys, values = self.kept.rooms[block.layer]
+            start = block.run.keys - block.key.shape[2]
+            both = torch.cat([keys[:, :, :start], block.key], 2), torch.cat([values[:, :, :start], block.value], 2)
+            stop = block.run.keys
+            block = block._replace(key=both[0], value=both[1], queries=slice(start, stop), keys=slice(0, stop))
+        count = block.keys.stop
+        inside = np.zeros(count, dtype=bool)
+        inside[self.hidden] = True
+        seeing = inside & (np.arange(count) < self.last)  # they go on seeing each other
+        hides = inside[None] & ~seeing[:, None] & ~np.eye(count, dtype=bool)
+        shown = torch.from_numpy(~hides).to(block.key.device)[None, None]
+        mask = block.mask or LayerMask(None, None)
+        return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prompt and what follows it. tokens: of both. start: the place of the answer's first token."""
+
+    model: InTorch
+    prompt: Tokens
+    ids: Sequence[int]
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens of the prompt and of the answer."""
+        return extend(self.model, self.prompt, self.ids)
+
+    @property
+    def rows(self) -> range:
+        """The places of the rows that the answer's tokens were chosen from."""
+        start = len(self.prompt)
+        return range(start - 1, start + len(self.ids) - 1)
+
+    @cached_property
+    def _kept(self) -> tuple[Model, KeysAndValues] | None:
+        """The keys and values of the prompt but its last token; None where transformers runs the network."""
+        own = own_network(self.model)
+        if own is None:
+            return None
+        own.need(own.layers)
+        kept = KeysAndValues(len(self.tokens))
+        ids = self.tokens.ids
+        with torch.inference_mode():
+            if self.rows.start:
+                for _ in own.walk(own.rows_after(ids[: self.rows.start], 0), [kept]):
+                    pass
+                kept.kept = self.rows.start
+            *_, last = own.walk(own.rows_after(ids[self.rows.start : self.rows.stop], self.rows.start), [kept])
+        self.__dict__["plain"] = self._log_probabilities(last[: len(self.ids)], list(self.rows))
+        return own, kept
+
+    def _log_probabilities(self, vectors: Tensor, rows: Sequence[int]) -> Doubles:
+        """Return the log-probability of the token that follows each of these rows, given their last vectors."""
+        with torch.inference_mode():
+            [logits] = next_output(self.model)([vectors], [self.tokens.take(rows)])
+            following = torch.tensor([self.tokens.ids[row + 1] for row in rows])
+            found = logits.cpu().double().log_softmax(dim=-1)[torch.arange(len(rows)), following]
+        return found.numpy()
+
+    @cached_property
+    def plain(self) -> Doubles:
+        """The log-probability of each token of the answer, in nats."""
+        if self._kept is not None:
+            return self.__dict__["plain"]
+        return self._full_pass([])
+
+    def _full_pass(self, taps: Sequence[Tap]) -> Doubles:
+        with torch.inference_mode():
+            [hidden] = self.model.last_hidden([self.tokens], taps=taps)
+            return self._log_probabilities(hidden[list(self.rows)], list(self.rows))
+
+    def without(self, places: Sequence[int]) -> Doubles:
+        """Return the log-probability of each token of the answer where these tokens of the prompt are hidden."""
+        if self._kept is None:
+            return self._full_pass([Hidden(places, self.rows.start)])
+        own, kept = self._kept
+        inside = set(places)
+        later = range(min(places) + 1, self.rows.stop)
+        begin = next((row for row in later if row not in inside or row in self.rows), None)
+        if begin is None:
+            return self.plain
+        with torch.inference_mode():
+            rows = own.rows_after(self.tokens.ids[begin : self.rows.stop], begin)
+            *_, last = own.walk(rows, [Hidden(places, self.rows.start, kept)])
+        found = self.plain.copy()
+        changed = [row for row in self.rows if row >= begin]
+        found[len(self.rows) - len(changed) :] = self._log_probabilities(last[len(last) - len(changed) :], changed)
+        return found
+
+    def weights_on(self, units: Doubles) -> Doubles:
+        """Return the weight of each row of the answer on units of tokens, `[layer, head, row, unit]`.
+
+        units: `[token, unit]`, 1 where a token is in a unit. Layers without attention have none.
+        """
+        tap = WeightsOnUnits(list(self.rows), units)
+        with torch.inference_mode():
+            if self._kept is None:
+                self.model.last_hidden([self.tokens], taps=[tap])
+            else:
+                own, kept = self._kept
+                ids = self.tokens.ids[self.rows.start : self.rows.stop]
+                for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], 0, kept), tap]):
+                    pass
+        return np.stack([tap.sums[layer] for layer in sorted(tap.sums)])

@@ -1,0 +1,655 @@
+"""Find out which part of a prompt an answer rests on.
+
+Attention says where the rows that wrote the answer looked, and not whether it mattered. So each part's share of their
+attention stands beside its effect: how much less likely the answer is where every later token can't see the part. And
+the effect stands beside that of random spans of the same length from the rest of the prompt (`attncli.effects.answer`).
+
+    share  = weight on the part / weight on all tokens but the sink, mean over heads, layers and rows
+    effect = mean over the answer's tokens of log p - log p without the part, in nats a token
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
+
+import numpy as np
+
+from attncli.base import choices
+from attncli.base.arrays import Doubles, titled
+from attncli.base.errors import RequestError
+from attncli.base.printable import printable, quoted, shorten
+from attncli.base.progress import progress
+from attncli.base.typed import NotRequired
+from attncli.features import options
+from attncli.features.cut import RankCorrelation, rank_correlation
+from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_file
+from attncli.features.measure import measure, no_effect
+from attncli.features.options import MODEL, OUTPUT, TEXT, choice, option
+from attncli.record.display import model_name
+from attncli.record.parts import ModelDocument, ModelInfo
+from attncli.report import Column, Part, Report, Result, Table, TextLine
+from attncli.report.parts import BarBlock, BarRow, signed
+from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
+from attncli.report.shares import ShareBars
+from attncli.text.units import REST, PartedText, sentences, unit_tokens
+
+if TYPE_CHECKING:
+    from attncli.base.typed import Unpack
+    from attncli.effects.answer import Answer
+    from attncli.models.devices import InTorch
+    from attncli.text.tokens import Tokens
+
+SAMPLE = """<doc id="1"> The tram to the harbour leaves every twelve minutes. </doc>
+<doc id="2"> The museum of clocks in Velden opens at ten and is closed on Mondays. </doc>
+<doc id="3"> Bicycles may be left behind the old mill, free of charge. </doc>
+Question: When does the museum of clocks open? Answer: The museum of clocks opens at"""
+DRAWS = 8  # random spans beside each part
+PAIRED = 12  # parts, at most, of which pairs are tried
+NAMED_HEADS = 3
+BEGINNING = 40  # characters of a part in a table
+
+
+@measure(options.ComputeOptions, saved_as="sources")
+def sources(
+    model: options.ModelOption = None,
+    text: Annotated[str | None, options.argument("TEXT", "The prompt; tags around its parts name them.")] = None,
+    *,
+    file: Annotated[
+        str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
+    ] = None,
+    answer: Annotated[
+        str | None,
+        option(TEXT, "--answer", metavar="TEXT", help="The answer.", show_default="what the model writes"),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.", show_default="40")
+    ] = None,
+    each: Annotated[
+        choices.AnswerUnit | None,
+        choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: "),
+    ] = None,
+    remove: Annotated[
+        bool, option(OUTPUT, "--remove", help="Also the effect of leaving the part out of the text.")
+    ] = False,
+    draws: Annotated[
+        int, option(OUTPUT, "--draws", rare=True, metavar="N", min=0, max=1000, help="Random spans beside each part.")
+    ] = DRAWS,
+    **how: "Unpack[options.ComputeOptions]",
+) -> "AnswerSources":
+    """Find out which part of a prompt an answer rests on.
+
+    For each part: its share of the attention that wrote the answer, beside the share that its length would give; and
+    its effect, by how many nats a token the answer is less likely where no later token sees the part, beside random
+    spans of that length. Parts are in tags; without tags each sentence is a part.
+
+    \b
+    Examples:
+      attncli sources
+      attncli sources "The cat is grey. The dog is brown. The cat is" --max-tokens 1
+      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.json
+    """
+    check_options(how, options.ComputeOptions)
+    if answer is not None:
+        no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
+    if text is not None and file is not None:
+        raise RequestError("both a text and --file are given: leave one out")
+    written = read_file(file) if file is not None else SAMPLE if text is None else text
+    parted = PartedText.tagged(written)
+    opening = opening_of(default_model("smollm2") if model is None else model, **how)
+    opened = cast("InTorch", open_tappable(opening, None))
+    from attncli.effects.answer import Answer
+    from attncli.models.generation import Manner, next_output, prompt_tokens, write
+
+    next_output(opened)  # refuses a model that writes no text
+    if opened.part != "decoder":
+        raise RequestError(
+            f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
+        )
+    prompt = prompt_tokens(opened, parted.text)
+    if answer is None:
+        with progress(max_tokens or 40, "tokens") as advance:
+            ids = []
+            for step in write(opened, prompt, Manner(max_tokens or 40)):
+                advance()
+                if not step.ends:
+                    ids.append(step.token)
+        if not ids:
+            raise RequestError("the model writes nothing after this prompt: give the answer with --answer")
+    else:
+        ids = _ids_of(opened, parted.text, prompt, answer)
+    asked = Answer(opened, prompt, ids)
+    groups = _answer_units(opened, ids, each)
+    return _measured(asked, parted, groups, remove, draws)
+
+
+def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:
+    """Return the ids of an answer that follows a prompt. Raises RequestError for an empty one."""
+    from attncli.models.generation import prompt_tokens
+
+    if not answer.strip():
+        raise RequestError(f"there is no token in the answer {quoted(answer)}")
+    apart = "" if not text or text[-1].isspace() or answer[:1].isspace() else " "
+    whole = prompt_tokens(model, text + apart + answer)
+    if whole.ids[: len(prompt)] == prompt.ids:
+        ids = whole.ids[len(prompt) :]
+    else:  # the prompt's last token would be another one
+        alone = model.tokenizer.encode(answer)
+        ids = [one for one, special in zip(alone.ids, alone.special, strict=True) if not special]
+    most = model.tokenizer.max_tokens
+    if len(prompt) + len(ids) > most or (not ids and len(prompt) == most):
+        raise RequestError(f"the prompt and the answer have more than the {most} tokens of this model: shorten them")
+    return ids
+
+
+class _AnswerUnit(NamedTuple):
+    """A unit of the answer: its text, and the places of its tokens among the answer's."""
+
+    text: str
+    places: list[int]
+
+
+def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerUnit]:
+    """Return the answer as a whole, then each unit that was asked for."""
+    from attncli.models.generation import writer
+
+    decode = writer(model).decode
+    whole = decode(ids)
+    pieces = [_AnswerUnit(whole, list(range(len(ids))))]
+    if each is None:
+        return pieces
+    ends = [len(decode(ids[: place + 1])) for place in range(len(ids))]
+    if each == "token":
+        return [*pieces, *(_AnswerUnit(decode([one]), [place]) for place, one in enumerate(ids))]
+    for start, end in sentences(whole):
+        within = [place for place, stop in enumerate(ends) if start < stop <= end]
+        pieces += [_AnswerUnit(whole[start:end], within)] if within else []
+    return pieces
+
+
+class _Source(NamedTuple):
+    """A part of the prompt: its name, its text, and its tokens."""
+
+    name: str
+    text: str
+    places: list[int]
+
+
+def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
+    """Return the parts of a prompt, and the rest; without parts its sentences. The first token, a sink, is in none."""
+    runs = [(one.start, one.end) for one in parted.runs]
+    of_parts = [
+        (part.name, [run for run in runs if part.start <= run[0] < part.end]) for part in parted.parts
+    ]  # a run has the white space after it
+    rest = [(one.start, one.end) for one in parted.runs if one.name == parted.rest]
+    if not parted.parts:
+        of_parts = [(str(number), [one]) for number, one in enumerate(sentences(parted.text), 1)]
+    elif rest:
+        of_parts.append((REST, rest))
+    found = []
+    for name, some in of_parts:
+        places = sorted({place for one in unit_tokens(prompt, some) for place in one} - {0})
+        found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
+    return found
+
+
+def _measured(
+    asked: "Answer", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
+) -> "AnswerSources":
+    """Measure shares, effects and controls. Ctrl-C keeps what is there."""
+    parts = _sources_of(parted, asked.prompt)
+    heard = [one for one in parts if one.places]
+    if not heard:
+        raise RequestError("there is no part in this prompt: write a text, or put tags around its parts")
+    count, start = len(asked.tokens), asked.rows.start
+    units = np.zeros((count, len(parts) + 1))
+    for number, one in enumerate(parts):
+        units[one.places, number] = 1
+    units[1:, -1] = 1  # all but the sink
+    weights = asked.weights_on(units)
+    seen = np.array([1 / (row + 1) for row in asked.rows])  # of uniform attention, on each token
+    shares = np.empty((len(groups), len(parts)))
+    lengths = np.empty_like(shares)
+    for number, group in enumerate(groups):
+        by_head = weights[:, :, group.places].mean(axis=2)  # [layer, head, part]
+        shares[number] = by_head[..., :-1].sum(axis=(0, 1)) / by_head[..., -1].sum()
+        every = sum(seen[place] * (start + place) for place in group.places)
+        lengths[number] = [len(one.places) * seen[group.places].sum() / every for one in parts]
+    of_answer = weights.mean(axis=2)[..., :-1]
+    heads = []
+    for number in range(len(parts)):
+        order = np.argsort(-of_answer[..., number], axis=None)[:NAMED_HEADS]
+        places = [np.unravel_index(one, of_answer.shape[:2]) for one in order]
+        heads.append([(int(layer), int(head), float(of_answer[layer, head, number])) for layer, head in places])
+    effects = np.full((len(groups), len(parts)), np.nan)
+    controls = np.full((len(parts), draws), np.nan)
+    removed = np.full(len(parts), np.nan) if remove else None
+    pairs: list[PairEffect] = []
+    partial = True
+    spans = [list(_random_spans(asked.prompt, one.places, draws)) for one in parts]
+    total = len(heard) * (2 if remove else 1) + sum(map(len, spans))
+    with suppress(KeyboardInterrupt), progress(total, "cuts") as advance:
+        for number, one in enumerate(parts):
+            if not one.places:
+                continue
+            lost = asked.plain - asked.without(one.places)
+            effects[:, number] = [lost[group.places].mean() for group in groups]
+            advance()
+        for number, some in enumerate(spans):
+            for draw, span in enumerate(some):
+                controls[number, draw] = (asked.plain - asked.without(span)).mean()
+                advance()
+        if removed is not None:
+            for number, one in enumerate(parts):
+                if one.places:
+                    removed[number] = _effect_of_removing(asked, one.places)
+                    advance()
+        pairs = _pairs(asked, parts, effects[0], controls, draws)
+        partial = False
+    info = asked.model.info
+    return AnswerSources(
+        info,
+        groups,
+        float(asked.plain.mean()),
+        count,
+        parted,
+        parts,
+        shares,
+        lengths,
+        effects,
+        controls,
+        heads,
+        removed,
+        pairs,
+        partial,
+    )
+
+
+def _random_spans(prompt: "Tokens", places: Sequence[int], draws: int, seed: int = 0) -> Iterator[list[int]]:
+    """Draw spans of as many neighbouring tokens from the rest of the prompt; none where it has no room for one."""
+    taken, size = {0, *places}, len(places)
+    starts = (
+        [start for start in range(1, len(prompt) - size + 1) if taken.isdisjoint(range(start, start + size))]
+        if size
+        else []
+    )
+    for start in sorted(np.random.default_rng(seed).permutation(starts)[:draws].tolist()):
+        yield list(range(start, start + size))
+
+
+def _effect_of_removing(asked: "Answer", places: Sequence[int]) -> float:
+    """Return how much less likely the answer is without these tokens in the text, in nats a token."""
+    from attncli.effects.answer import Answer
+
+    gone = set(places)
+    shorter = asked.prompt.take([place for place in range(len(asked.prompt)) if place not in gone])
+    return float((asked.plain - Answer(asked.model, shorter, asked.ids).plain).mean())
+
+
+class PairEffect(NamedTuple):
+    """Two parts, by their places, that are hidden together: the effect, and the largest of random spans."""
+
+    first: int
+    second: int
+    effect: float
+    most: float
+
+
+def _pairs(
+    asked: "Answer", parts: Sequence[_Source], effects: Doubles, controls: Doubles, draws: int
+) -> list[PairEffect]:
+    """Hide parts two at a time where no part alone does more than random spans: they can stand in for each other."""
+    there = [number for number, one in enumerate(parts) if one.places and one.name != REST]
+    alone = any(effects[number] > np.nanmax(controls[number], initial=0.0) for number in there)
+    if alone or not 2 <= len(there) <= PAIRED or not draws:
+        return []
+    found = []
+    two = list(combinations(there, 2))
+    with progress(len(two), "pairs") as advance:
+        for first, second in two:
+            places = sorted({*parts[first].places, *parts[second].places})
+            effect = float((asked.plain - asked.without(places)).mean())
+            spans = list(_random_spans(asked.prompt, places, draws))
+            most = max((float((asked.plain - asked.without(one)).mean()) for one in spans), default=np.nan)
+            if effect > np.nanmax([most, *controls[[first, second]].ravel(), 0.0]):
+                found.append(PairEffect(first, second, effect, most))
+            advance()
+    return sorted(found, key=lambda one: -one.effect)
+
+
+# --- the result -----------------------------------------------------------------------------------------
+
+MEANING = (
+    "share: of the attention of the rows that wrote the answer, without what goes to the first token, a sink; length: "
+    "the share that the part's length would give",
+    "effect: by how many nats a token the answer is less likely if no later token sees the part; random: the same for "
+    "spans of that length from the rest of the prompt",
+)
+
+
+class _ControlEntry(TypedDict):
+    """Random spans of as many tokens from the rest of the prompt; null if it has no room for one."""
+
+    mean: Annotated[float, "", "nats a token"]
+    low: Annotated[float, "the smallest", "nats a token"]
+    high: Annotated[float, "the largest", "nats a token"]
+    count: Annotated[int, "how many"]
+
+
+class _HeadWeight(TypedDict):
+    """The three heads with the most weight there."""
+
+    layer: int
+    head: int
+    weight: Annotated[float, "of the rows that wrote the answer, mean", "share of the weight"]
+
+
+class _PartEntry(TypedDict):
+    """The parts of the prompt, in order; without tags its sentences."""
+
+    part: Annotated[str, "its name; (rest) is what is in no part"]
+    text: str
+    tokens: Annotated[int, "how many, without the first of the prompt"]
+    share: Annotated[float, "of the attention that wrote the answer", "share of the weight on all but the first token"]
+    length_share: Annotated[float, "the share that its length alone would give", "likewise"]
+    effect: Annotated[
+        float | None, "by how much less likely the answer is where no later token sees the part", "nats a token"
+    ]
+    control: _ControlEntry | None
+    removed: NotRequired[
+        Annotated[float | None, "the same with the part left out of the text (`--remove`)", "nats a token"]
+    ]
+    heads: list[_HeadWeight]
+
+
+class _UnitEntry(TypedDict):
+    """With `--each`: the units of the answer."""
+
+    text: str
+    shares: Annotated[list[float], "of the attention that wrote the unit", "`[part]`"]
+    effects: Annotated[list[float | None], "on the unit", "`[part]` of nats a token"]
+
+
+class _PairEntry(TypedDict):
+    """Pairs of parts that matter together, where no part does alone."""
+
+    parts: Annotated[list[str], "their names", "`[2]`"]
+    effect: Annotated[float, "with both hidden", "nats a token"]
+    high: Annotated[float | None, "the largest effect of a random span of as many tokens", "nats a token"]
+
+
+class _AnswerEntry(TypedDict):
+    text: str
+    tokens: Annotated[int, "how many"]
+    log_probability: Annotated[float, "mean over its tokens", "nats a token"]
+
+
+class _AgreementEntry(TypedDict):
+    """Spearman's rank correlation of shares and effects over the parts; null for fewer than 3."""
+
+    rho: Annotated[float, "", "-1 to 1"]
+    low: Annotated[float, "lower end of 19 of 20 correlations with freely permuted effects", "-1 to 1"]
+    high: Annotated[float, "its upper end", "-1 to 1"]
+    count: Annotated[int, "number of parts"]
+
+
+class SourcesDocument(TypedDict):
+    """`.csv`: a row per entry of `parts`."""
+
+    model: ModelDocument
+    partial: Annotated[bool, "true if it was interrupted: what is missing is null"]
+    answer: Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]
+    parts: list[_PartEntry]
+    agreement: _AgreementEntry | None
+    pairs: list[_PairEntry]
+    units: NotRequired[list[_UnitEntry]]
+    verdict: Annotated[str, "in a sentence"]
+
+
+@dataclass(frozen=True, repr=False)
+class AnswerSources(Result):
+    """The sources of an answer. The arrays have the answer as a whole first, then its units.
+
+    log_probability: of the answer, mean over its tokens. tokens: of the prompt and the answer. shares, lengths,
+    effects: `[unit, part]`. controls: `[part, draw]`. heads: by part (layer, head, weight). removed: `[part]`.
+    """
+
+    model: ModelInfo
+    answer: list[_AnswerUnit]
+    log_probability: float
+    tokens: int
+    prompt: PartedText
+    parts: list[_Source]
+    shares: Doubles
+    lengths: Doubles
+    effects: Doubles
+    controls: Doubles
+    heads: list[list[tuple[int, int, float]]]
+    removed: Doubles | None
+    pairs: list[PairEffect]
+    partial: bool
+
+    def __repr__(self) -> str:
+        return titled(self, self.model.full_name, f"{len(self.parts)} parts", self.verdict)
+
+    @property
+    def agreement(self) -> RankCorrelation | None:
+        """Spearman's rank correlation of shares and effects."""
+        known = ~np.isnan(self.effects[0])
+        return rank_correlation(self.shares[0][known], self.effects[0][known])
+
+    @property
+    def verdict(self) -> str:
+        """Say which named part the answer rests on, beside its control; or that none alone does more than chance."""
+        named = [one.name != REST or len(self.parts) == 1 for one in self.parts]
+        effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
+        best = int(effects.argmax())
+        drawn = self.controls[best][~np.isnan(self.controls[best])]
+        if not np.isfinite(effects[best]):
+            return "no effect was measured"
+        if len(drawn) == 0:
+            return f"hiding {self.parts[best].name} costs {effects[best]:.2f} nats a token; there is no control"
+        beside = f"{len(drawn)} random spans of that length {drawn.min():.2f} to {drawn.max():.2f}"
+        if effects[best] > max(drawn.max(), 0.0):
+            return f"the answer rests on {self.parts[best].name} (effect {effects[best]:.2f} nats a token; {beside})"
+        if self.pairs:
+            pair = self.pairs[0]
+            names = f"{self.parts[pair.first].name} and {self.parts[pair.second].name}"
+            return (
+                f"no part alone does more than random spans, and {names} together do (effect {pair.effect:.2f} nats a "
+                f"token; random spans up to {pair.most:.2f}): they can stand in for each other"
+            )
+        return (
+            f"no part alone does more than random spans of its length: {self.parts[best].name} has the largest effect, "
+            f"{effects[best]:.2f} nats a token; {beside}"
+        )
+
+    def document(self) -> SourcesDocument:
+        """Return what --json prints."""
+        entries: list[_PartEntry] = []
+        for number, one in enumerate(self.parts):
+            drawn = self.controls[number][~np.isnan(self.controls[number])]
+            control: _ControlEntry | None = None
+            if len(drawn):
+                spread = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
+                control = cast("_ControlEntry", {**spread, "count": len(drawn)})
+            entry: _PartEntry = {
+                "part": one.name,
+                "text": one.text,
+                "tokens": len(one.places),
+                "share": float(self.shares[0, number]),
+                "length_share": float(self.lengths[0, number]),
+                "effect": _known(self.effects[0, number]),
+                "control": control,
+                "heads": [
+                    {"layer": layer, "head": head, "weight": weight} for layer, head, weight in self.heads[number]
+                ],
+            }
+            if self.removed is not None:
+                entry["removed"] = _known(self.removed[number])
+            entries.append(entry)
+        found, names = self.agreement, [one.name for one in self.parts]
+        whole = self.answer[0]
+        document: SourcesDocument = {
+            "model": self.model.document(),
+            "partial": self.partial,
+            "answer": {
+                "text": whole.text,
+                "tokens": len(whole.places),
+                "log_probability": self.log_probability,
+            },
+            "parts": entries,
+            "agreement": None if found is None else cast("_AgreementEntry", dict(vars(found))),
+            "pairs": [
+                {"parts": [names[one.first], names[one.second]], "effect": one.effect, "high": _known(one.most)}
+                for one in self.pairs
+            ],
+            "verdict": self.verdict,
+        }
+        if len(self.answer) > 1:
+            document["units"] = [
+                {
+                    "text": one.text,
+                    "shares": self.shares[number].tolist(),
+                    "effects": [_known(effect) for effect in self.effects[number]],
+                }
+                for number, one in enumerate(self.answer[1:], 1)
+            ]
+        return document
+
+    def report(self) -> Report:
+        """Show the prompt shaded by effect, the parts with shares, effects and controls, and the verdict."""
+        rows = []
+        for number, one in enumerate(self.parts):
+            named = one.name if one.name == REST else f"{one.name}: {shorten(' '.join(one.text.split()), BEGINNING)}"
+            rows.append([named, *self._cells(number)])
+        columns = [
+            Column("part", "name"),
+            Column("tokens", leaves=3),
+            Column("share"),
+            Column("length"),
+            Column("effect"),
+            Column("random: mean", leaves=2),
+            Column("least", leaves=4),
+            Column("most"),
+            *([Column("left out")] if self.removed is not None else []),
+            Column("heads", "name", leaves=1),
+        ]
+        units: list[Part] = []
+        if len(self.answer) > 1:
+            names = [one.name for one in self.parts]
+            of_units = [
+                [
+                    shorten(printable(one.text.strip()) or "␣", BEGINNING),
+                    names[int(self.shares[number].argmax())],
+                    f"{self.shares[number].max():.2f}",
+                    names[int(np.nan_to_num(self.effects[number], nan=-np.inf).argmax())],
+                    signed(float(np.nanmax(self.effects[number], initial=-np.inf))),
+                ]
+                for number, one in enumerate(self.answer[1:], 1)
+            ]
+            columns_of_units = [
+                Column("of the answer", "name"), Column("most attention", "name"), Column("share"),
+                Column("largest effect", "name"), Column("effect"),
+            ]  # fmt: skip
+            units = [Table(columns_of_units, of_units)]
+        whole = self.answer[0]
+        verdicts = [self.verdict, *self._about_ranks()]
+        return Report(
+            [
+                model_name(self.model.full_name),
+                f"{len(self.parts)} parts",
+                f"{self.tokens} tokens",
+                *(["PARTIAL"] if self.partial else []),
+            ],
+            [
+                self._prompt(verdicts),
+                TextLine(f"answer: {whole.text.strip()}", "strong"),
+                Table(columns, rows),
+                *units,
+                *(TextLine(one, caption=True) for one in MEANING),
+                *(TextLine(one, "strong") for one in verdicts),
+            ],
+            self.document,
+            lambda document: document["parts"],
+            picture=lambda: [self._bars()],
+        )
+
+    def _prompt(self, verdicts: Sequence[str]) -> PromptAndAnswer:
+        """Show the prompt with its parts shaded, beside the answer."""
+        places = {one.name: number for number, one in enumerate(self.parts)}
+        if self.prompt.parts:
+            pieces = [PromptPiece(places[one.name], self.prompt.text[one.start : one.end]) for one in self.prompt.runs]
+        else:
+            pieces = [PromptPiece(number, f"{one.text} ") for number, one in enumerate(self.parts)]
+        answer = [
+            AnswerPiece(one.text, self.shares[number].tolist(), [_known(effect) for effect in self.effects[number]])
+            for number, one in enumerate(self.answer)
+        ]
+        facts = []
+        for number, one in enumerate(self.parts):
+            tokens, share, length, effect, mean, least, most, *_, heads = self._cells(number)
+            facts.append(
+                [
+                    f"{one.name}: {tokens} tokens, {share} of the attention ({length} by its length).",
+                    f"Effect {effect} nats a token; random spans {mean}, from {least} to {most}.",
+                    f"Most weight: heads {heads}.",
+                ]
+            )
+        names = [one.name for one in self.parts]
+        title = [model_name(self.model.full_name), "sources of an answer"]
+        return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, MEANING)
+
+    def _cells(self, number: int) -> list[str]:
+        drawn = self.controls[number][~np.isnan(self.controls[number])]
+        effect = self.effects[0, number]
+        random = [signed(float(one)) for one in (drawn.mean(), drawn.min(), drawn.max())] if len(drawn) else ["-"] * 3
+        removed = [] if self.removed is None else [signed(float(self.removed[number]))]
+        return [
+            str(len(self.parts[number].places)),
+            f"{self.shares[0, number]:.2f}",
+            f"{self.lengths[0, number]:.2f}",
+            signed(float(effect)) if effect == effect else "-",
+            *random,
+            *removed,
+            " ".join(f"{layer}.{head}" for layer, head, _ in self.heads[number]),
+        ]
+
+    def _about_ranks(self) -> list[str]:
+        """Say whether attention ranks the parts as effects do."""
+        found = self.agreement
+        if found is None:
+            return []
+        names = [one.name for one in self.parts]
+        first = names[int(self.shares[0].argmax())]
+        second = names[int(np.nan_to_num(self.effects[0], nan=-np.inf).argmax())]
+        same = f"attention and effects rank {first} first"
+        apart = f"attention ranks {first} first, effects {second}"
+        return [
+            f"{same if first == second else apart}: Spearman {found.rho:+.2f} over {found.count} parts (permuted "
+            f"effects: {found.low:+.2f} to {found.high:+.2f})"
+        ]
+
+    def _bars(self) -> ShareBars:
+        """Draw a bar per part, its effect, with a mark at the largest of its random spans."""
+        largest = max(float(np.nanmax([*self.effects[0], *self.controls.ravel()], initial=0.0)), 1e-9)
+        rows = []
+        for number, one in enumerate(self.parts):
+            drawn = self.controls[number][~np.isnan(self.controls[number])]
+            effect, cells = self.effects[0, number], self._cells(number)
+            bar = max(0.0, float(effect)) / largest if effect == effect else None
+            mark = max(0.0, float(drawn.max())) / largest if len(drawn) else None
+            rows.append(BarRow(one.name, bar, mark, [cells[3], cells[6], cells[1], cells[2]]))
+        return ShareBars(
+            [BarBlock("part", ["effect", "random, most", "share", "length"], rows)],
+            about=("bar", "mark", "faint", "faint"),
+            leaving=(3, 2, 1),
+            notes=["bar: effect in nats a token; mark: the largest of random spans of that length", self.verdict],
+            title=[model_name(self.model.full_name), f"answer: {shorten(self.answer[0].text.strip(), BEGINNING)}"],
+            most=largest,
+        )
+
+
+def _known(number: float) -> float | None:
+    return None if np.isnan(number) else float(number)

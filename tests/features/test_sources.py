@@ -1,0 +1,152 @@
+"""attncli sources: shares, effects and their controls, on small random decoders and by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from checkpoints import make_checkpoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attncli import RequestError, load_model, sources
+from attncli.effects.answer import Answer, Hidden
+from attncli.features.sources import PairEffect, _pairs, _random_spans, _Source
+from attncli.models.generation import prompt_tokens
+from attncli.record import Request
+
+PROMPT = '<doc id="1"> the cat sat </doc> <doc id="2"> it is big </doc> the'
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return load_model(
+        str(make_checkpoint(tmp_path_factory.mktemp("sources") / "llama", "llama", "ForCausalLM")), device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def asked(llama):
+    return Answer(llama, prompt_tokens(llama, "the cat sat. it is big"), llama.tokenizer.encode(" the cat").ids[1:])
+
+
+# --- the arithmetic -------------------------------------------------------------------------------------
+
+
+def test_kept_keys_and_values_give_what_a_whole_pass_gives(asked):
+    np.testing.assert_allclose(asked.plain, asked._full_pass([]), atol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_hidden_tokens_are_hidden_from_later_ones_whatever_is_kept(asked, data):
+    count = len(asked.prompt)
+    places = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=count)))
+    whole = asked._full_pass([Hidden(places, asked.rows.start)])
+    np.testing.assert_allclose(asked.without(places), whole, atol=1e-5)
+
+
+def test_a_hidden_text_is_as_if_it_had_never_been_read(asked):
+    """With all tokens before a place hidden, other tokens there change nothing: positions stay."""
+    start = 4
+    other = asked.prompt.take([5, 4, 3, 2, *range(start, len(asked.prompt))])
+    plain, changed = (Answer(asked.model, one, asked.ids).without(range(start)) for one in (asked.prompt, other))
+    np.testing.assert_allclose(plain, changed, atol=1e-6)
+    assert np.abs(plain - asked.plain).max() > 1e-4
+
+
+def test_weights_of_the_rows_are_sums_over_their_maps(asked):
+    [record] = asked.model.attend_tokens([asked.tokens], Request())
+    units = np.zeros((len(asked.tokens), 2))
+    units[2:5, 0] = units[1:, 1] = 1
+    wanted = record.weights[:, :, list(asked.rows)] @ units
+    np.testing.assert_allclose(asked.weights_on(units), wanted, atol=1e-6)
+
+
+@given(st.integers(5, 30), st.data())
+def test_random_spans_are_of_one_length_and_from_elsewhere(length, data):
+    start = data.draw(st.integers(1, length - 1))
+    part = list(range(start, data.draw(st.integers(start + 1, length))))
+    spans = list(_random_spans(range(length), part, 8))
+    for span in spans:
+        assert len(span) == len(part) and span == list(range(span[0], span[0] + len(span)))
+        assert 0 not in span and not {*span} & {*part} and span[-1] < length
+    assert len({span[0] for span in spans}) == len(spans)
+
+
+def test_parts_that_stand_in_for_each_other_are_found_by_hiding_two():
+    """The answer needs the token at 2 or the one at 5."""
+    parts = [_Source(name, name, [place]) for name, place in (("a", 2), ("b", 5), ("c", 8))]
+    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12))
+    asked.without = lambda places: np.array([-3.0 if {2, 5} <= {*places} else 0.0])
+    assert _pairs(asked, parts, np.zeros(3), np.zeros((3, 4)), 4) == [PairEffect(0, 1, 3.0, 0.0)]
+    assert _pairs(asked, parts, np.array([1.0, 0, 0]), np.zeros((3, 4)), 4) == []
+
+
+# --- the result -----------------------------------------------------------------------------------------
+
+
+def test_shares_effects_and_lengths_of_parts(llama):
+    found = sources(llama, PROMPT, answer="cat", draws=2)
+    names = [one.name for one in found.parts]
+    assert names == ["doc 1", "doc 2", "(rest)"]
+    every = sorted(place for one in found.parts for place in one.places)
+    tokens = prompt_tokens(llama, found.prompt.text)
+    assert every == list(range(1, len(tokens))) and found.tokens == len(tokens) + len(found.answer[0].places)
+    asked = Answer(llama, tokens, llama.tokenizer.encode(" cat").ids[1:])
+    for number, part in enumerate(found.parts):
+        np.testing.assert_allclose(found.effects[0, number], (asked.plain - asked.without(part.places)).mean())
+    [record] = llama.attend_tokens([asked.tokens], Request())
+    rows = record.weights[:, :, list(asked.rows)]
+    wanted = [rows[..., part.places].sum() / rows[..., 1:].sum() for part in found.parts]
+    np.testing.assert_allclose(found.shares[0], wanted, rtol=1e-5)
+    uniform = np.array([1 / (row + 1) for row in asked.rows])
+    of_all = (uniform * np.array(asked.rows)).sum()
+    np.testing.assert_allclose(found.lengths[0], [len(one.places) * uniform.sum() / of_all for one in found.parts])
+
+
+def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
+    found = sources(llama, PROMPT, answer="cat. it sat", each="token", draws=0)
+    whole, *tokens = found.answer
+    assert sorted(place for one in tokens for place in one.places) == whole.places
+    np.testing.assert_allclose(found.effects[1:].mean(axis=0), found.effects[0])
+    by_sentence = sources(llama, PROMPT, answer="cat. it sat", each="sentence", draws=0)
+    assert [one.text.strip() for one in by_sentence.answer[1:]] == ["cat.", "it sat"]
+
+
+def test_without_tags_sentences_are_the_parts(llama):
+    found = sources(llama, "the cat sat. it is big. the", answer="cat", draws=1)
+    assert [one.text for one in found.parts] == ["the cat sat.", "it is big.", "the"]
+
+
+def test_a_verdict_names_a_part_only_beyond_its_random_spans(llama):
+    found = sources(llama, PROMPT, answer="cat", draws=3)
+    for effects, controls, says in (
+        ([2.0, 0.1, 5.0], [[0.1, 0.2, 0.0], [0.0] * 3, [0.0] * 3], "the answer rests on doc 1 (effect 2.00 nats"),
+        (
+            [0.1, 0.3, 5.0],
+            [[0.1, 0.2, 0.0], [0.4, 0, 0], [0.0] * 3],
+            "no part alone does more than random spans of its",
+        ),
+        ([0.1, 0.3, 5.0], [[0.1, 0.2, 0.0], [np.nan] * 3, [0.0] * 3], "hiding doc 2 costs 0.30 nats a token; there is"),
+    ):
+        found.effects[0], found.controls[:] = effects, controls
+        assert found.verdict.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more", "says"),
+    [
+        (PROMPT, {"answer": ""}, "there is no token in the answer ''"),
+        ("the cat " * 40, {"answer": "sat"}, "have more than the 40 tokens of this model: shorten them"),
+        ('<doc id="1"> cat', {"answer": "sat"}, "is not closed: add </doc> after its text"),
+        (PROMPT, {"answer": "sat", "max_tokens": 3}, "max_tokens has no effect with --answer"),
+    ],
+)
+def test_what_can_not_be_met_is_said(llama, prompt, more, says):
+    with pytest.raises(RequestError, match=says):
+        sources(llama, prompt, **more)
+
+
+def test_an_encoder_writes_no_answer(minilm):
+    with pytest.raises(RequestError, match="writes no text"):
+        sources(minilm, PROMPT, answer="cat")
