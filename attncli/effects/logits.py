@@ -96,9 +96,6 @@ class _CutOff(Tap):
     def __init__(self) -> None:
         self.kept: dict[int, Tensor] = {}
 
-    def begin(self, block: Block) -> Block:
-        return block._replace(query=block.query.detach(), key=block.key.detach(), value=block.value.detach())
-
     def output(self, block: Block, output: Tensor) -> Tensor:
         kept = self.kept[block.layer] = output.detach().requires_grad_()
         return kept
