@@ -104,8 +104,8 @@ def sources(
     Examples:
       attncli sources
       attncli sources "The cat is grey. The dog is brown. The cat is" --max-tokens 1
-      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.html
-      attncli sources --chat messages.json
+      attncli sources -f sample_inputs/prompt.txt --answer ten -o sources.html
+      attncli sources --chat sample_inputs/chat.json --each sentence
     """
     check_options(how, options.ComputeOptions)
     if answer is not None:
