@@ -167,9 +167,9 @@ def test_questions_have_their_answer_in_one_of_four_documents():
 
 @pytest.mark.slow
 def test_an_answer_rests_on_one_document_and_on_one_message(smollm2):
-    found = sources(smollm2, (FOLDER / "prompt.txt").read_text(encoding="utf-8"), answer="ten")
+    found = sources(smollm2, file=str(FOLDER / "prompt.txt"), answer="ten")
     assert found.verdict.startswith("the answer rests on doc 2 (effect ")
     effect, controls = found.effects[0, 1], found.controls[1]
-    assert 5 < effect and effect > controls.max() + 3 and found.shares[0].argmax() == 3
+    assert effect > 5 and effect > controls.max() + 3 and found.shares[0].argmax() == 3
     chat = sources(smollm2, chat=str(FOLDER / "chat.json"))
     assert chat.verdict.startswith("the answer rests on user (effect ")
