@@ -81,7 +81,7 @@ CALLS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 2 @", "sources -m gpt2 --answer cat --each token --remove -f tags.txt",
-        "sources -m gpt2 --answer cat --draws 1 -f twins.txt",
+        "sources -m gpt2 --answer cat --draws 1 -f twins.txt", "sources -m classes --target LABEL_0 --draws 1 @",
     ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --words @ @@",

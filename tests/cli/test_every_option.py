@@ -173,7 +173,7 @@ WAYS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
-        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @",
+        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @", "sources -m classes --draws 1 @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",

@@ -9,7 +9,7 @@ from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli import RequestError, load_model, sources
+from attncli import RequestError, cut, load_model, sources
 from attncli.effects.answer import Answer, Hidden
 from attncli.features.sources import PairEffect, _pairs, _random_spans, _Source
 from attncli.models.generation import prompt_tokens
@@ -77,7 +77,7 @@ def test_random_spans_are_of_one_length_and_from_elsewhere(length, data):
 def test_parts_that_stand_in_for_each_other_are_found_by_hiding_two():
     """The answer needs the token at 2 or the one at 5."""
     parts = [_Source(name, name, [place]) for name, place in (("a", 2), ("b", 5), ("c", 8))]
-    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12))
+    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12), sinks=frozenset([0]))
     asked.without = lambda places: np.array([-3.0 if {2, 5} <= {*places} else 0.0])
     assert _pairs(asked, parts, np.zeros(3), np.zeros((3, 4)), 4) == [PairEffect(0, 1, 3.0, 0.0)]
     assert _pairs(asked, parts, np.array([1.0, 0, 0]), np.zeros((3, 4)), 4) == []
@@ -181,6 +181,23 @@ def test_what_can_not_be_met_is_said(llama, prompt, more, says):
         sources(llama, prompt, **more)
 
 
-def test_an_encoder_writes_no_answer(minilm):
-    with pytest.raises(RequestError, match="writes no text"):
+@pytest.mark.parametrize("asked", [{"similar_to": "A cat sits."}, {}], ids=["cosine", "distance"])
+def test_of_an_encoder_an_output_is_measured(minilm, asked):
+    """The effect is that of cutting all edges from other tokens to the part, in all heads."""
+    text = "The cat sat. The dog ran away."
+    found = sources(minilm, text, draws=1, **asked)
+    [record] = minilm.attend_tokens([minilm.tokenizer.encode(text)])
+    specials = {0, len(record.tokens) - 1}
+    for number, part in enumerate(found.parts):
+        others = [query for query in range(len(record.tokens)) if query not in part.places]
+        edges = [(query, key) for query in others for key in part.places]
+        expected = cut(minilm, text, edges=edges, **asked).effects[0]
+        np.testing.assert_allclose(found.effects[0, number], -expected if asked else expected, atol=1e-6)
+    rows = record.weights.mean(axis=2)
+    real = [place for place in range(len(record.tokens)) if place not in specials]
+    wanted = [rows[..., part.places].sum() / rows[..., real].sum() for part in found.parts]
+    np.testing.assert_allclose(found.shares[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(found.lengths[0], [len(part.places) / len(real) for part in found.parts])
+    assert found.document()["output"]["kind"] == ("cosine" if asked else "distance")
+    with pytest.raises(RequestError, match="answer has no effect where an output is measured"):
         sources(minilm, PROMPT, answer="cat")
