@@ -33,7 +33,11 @@ def blocks():
         for block in BLOCK.finditer(text):
             before = scripts(text[: block.start()])
             first = commands(block[1])[0][:50]
-            quick = name == "README.md" and not before and not first.startswith(("attncli compare", "attncli generate", "attncli sources"))
+            quick = (
+                name == "README.md"
+                and not before
+                and not first.startswith(("attncli compare", "attncli generate", "attncli sources"))
+            )
             yield pytest.param(block[1], before, marks=[] if quick else [pytest.mark.slow], id=f"{name}: {first}")
 
 

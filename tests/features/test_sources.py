@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from attncli import RequestError, cut, load_model, sources
 from attncli.effects.answer import Answer, Hidden
+from attncli.effects.change import Changed, Hide
 from attncli.features.sources import PairEffect, _pairs, _random_spans, _Source
-from attncli.models.generation import prompt_tokens
+from attncli.models.generation import next_probabilities, prompt_tokens
 from attncli.record import Request
 
 PROMPT = '<doc id="1"> the cat sat </doc> <doc id="2"> it is big </doc> the'
@@ -33,8 +34,9 @@ def asked(llama):
 # --- the arithmetic -------------------------------------------------------------------------------------
 
 
-def test_kept_keys_and_values_give_what_a_whole_pass_gives(asked):
-    np.testing.assert_allclose(asked.plain, asked._full_pass([]), atol=1e-5)
+def test_the_answer_s_tokens_have_the_probabilities_with_which_they_would_be_written(asked):
+    written = next_probabilities(asked.model, asked.prompt, asked.ids)[range(len(asked.ids)), asked.ids]
+    np.testing.assert_allclose(asked.plain, np.log(written), atol=1e-5)
 
 
 @settings(max_examples=15, deadline=None)
@@ -42,8 +44,14 @@ def test_kept_keys_and_values_give_what_a_whole_pass_gives(asked):
 def test_hidden_tokens_are_hidden_from_later_ones_whatever_is_kept(asked, data):
     count = len(asked.prompt)
     places = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=count)))
-    whole = asked._full_pass([Hidden(places, asked.rows.start)])
-    np.testing.assert_allclose(asked.without(places), whole, atol=1e-5)
+    rows = range(count, len(asked.tokens))
+    edges = [(query, key) for key in places for query in range(key + 1, count - 1) if query not in places]
+    edges += [(query, key) for key in places for query in [count - 1, *rows] if query != key]
+    heads = [(layer, head) for layer in range(asked.model.layers) for head in range(asked.model.heads)]
+    change = Changed([Hide(heads, edges)])
+    expected = next_probabilities(asked.model, asked.prompt, asked.ids, taps=[change])[range(len(asked.ids)), asked.ids]
+    np.testing.assert_allclose(asked.without(places), np.log(expected), atol=1e-5)
+    np.testing.assert_allclose(asked._full_pass([Hidden(places, asked.rows.start)]), np.log(expected), atol=1e-5)
 
 
 def test_a_hidden_text_is_as_if_it_had_never_been_read(asked):
@@ -96,6 +104,8 @@ def test_shares_effects_and_lengths_of_parts(llama):
     asked = Answer(llama, tokens, llama.tokenizer.encode(" cat").ids[1:])
     for number, part in enumerate(found.parts):
         np.testing.assert_allclose(found.effects[0, number], (asked.plain - asked.without(part.places)).mean())
+        drawn = [(asked.plain - asked.without(span)).mean() for span in _random_spans(tokens, part.places, 2)]
+        np.testing.assert_allclose(found.controls[number][: len(drawn)], drawn)
     [record] = llama.attend_tokens([asked.tokens], Request())
     rows = record.weights[:, :, list(asked.rows)]
     wanted = [rows[..., part.places].sum() / rows[..., 1:].sum() for part in found.parts]
@@ -110,6 +120,12 @@ def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
     whole, *tokens = found.answer
     assert sorted(place for one in tokens for place in one.places) == whole.places
     np.testing.assert_allclose(found.effects[1:].mean(axis=0), found.effects[0])
+    assert np.ptp(found.effects[1:], axis=0).max() > 1e-3
+    counts = np.array([len(one.places) for one in found.parts])
+    for number, unit in enumerate(tokens, 1):  # of uniform attention over all but the sink
+        [place] = unit.places
+        prompt = found.tokens - len(whole.places)
+        np.testing.assert_allclose(found.lengths[number], counts / (prompt - 1 + place))
     by_sentence = sources(llama, PROMPT, answer="cat. it sat", each="sentence", draws=0)
     assert [one.text.strip() for one in by_sentence.answer[1:]] == ["cat.", "it sat"]
 
