@@ -6,9 +6,8 @@ The row of a token is that of the token before it, from which it was chosen. For
     share(part)  = weight of the rows on the part / weight of the rows on all tokens but the sink
     effect(part) = mean over answer tokens of log p(y_t | x, y_<t) - log p(y_t | the part is hidden)
 
-A part is hidden from every later token outside of it and from the rows that wrote the answer, in all heads and layers;
-a token still sees itself, and positions stay. What comes before the first of these tokens is as it was: its keys and
-values are kept, and the walk begins there.
+A part is hidden from all other tokens, in all heads and layers; positions stay. What comes before it is as it was: its
+keys and values are kept. What its own tokens become matters to nobody, so the walk begins after it.
 """
 
 from collections.abc import Sequence
@@ -58,13 +57,10 @@ class WeightsOnUnits(Tap):
 
 
 class Hidden(Tap):
-    """Hides tokens from every later token outside of them, and from all from `last` on.
+    """Hides tokens from all others. kept: keys and values of the tokens before the rows."""
 
-    kept: keys and values of the tokens before the rows.
-    """
-
-    def __init__(self, places: Sequence[int], last: int, kept: KeysAndValues | None = None) -> None:
-        self.hidden, self.last, self.kept = np.asarray(places, dtype=np.int64), last, kept
+    def __init__(self, places: Sequence[int], kept: KeysAndValues | None = None) -> None:
+        self.hidden, self.kept = np.asarray(places, dtype=np.int64), kept
 
     def begin(self, block: Block) -> Block:
         if self.kept is not None:
@@ -76,8 +72,7 @@ class Hidden(Tap):
         count = block.keys.stop
         inside = np.zeros(count, dtype=bool)
         inside[self.hidden] = True
-        seeing = inside & (np.arange(count) < self.last)  # they go on seeing each other
-        hides = inside[None] & ~seeing[:, None] & ~np.eye(count, dtype=bool)
+        hides = inside[None] & ~np.eye(count, dtype=bool)
         shown = torch.from_numpy(~hides).to(block.key.device)[None, None]
         mask = block.mask or LayerMask(None, None)
         return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
@@ -151,7 +146,7 @@ class Answer:
     def without(self, places: Sequence[int]) -> Doubles:
         """Return the log-probability of each token of the answer where these tokens of the prompt are hidden."""
         if self._kept is None:
-            return self._full_pass([Hidden(places, self.rows.start)])
+            return self._full_pass([Hidden(places)])
         own, kept = self._kept
         inside = set(places)
         later = range(min(places) + 1, self.rows.stop)
@@ -160,7 +155,7 @@ class Answer:
             return self.plain
         with torch.inference_mode():
             rows = own.rows_after(self.tokens.ids[begin : self.rows.stop], begin)
-            *_, last = own.walk(rows, [Hidden(places, self.rows.start, kept)])
+            *_, last = own.walk(rows, [Hidden(places, kept)])
         found = self.plain.copy()
         changed = [row for row in self.rows if row >= begin]
         found[len(self.rows) - len(changed) :] = self._log_probabilities(last[len(last) - len(changed) :], changed)
@@ -178,7 +173,7 @@ class Answer:
             else:
                 own, kept = self._kept
                 ids = self.tokens.ids[self.rows.start : self.rows.stop]
-                for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], 0, kept), tap]):
+                for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], kept), tap]):
                     pass
         return np.stack([tap.sums[layer] for layer in sorted(tap.sums)])
 
