@@ -6,10 +6,10 @@ orders heads by that weight, by its distance above the usual one, by what they a
 (`attncli.effects.logits`), or by a figure of `stats`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
 from attncli.analysis.patterns import row_shares
@@ -99,7 +99,8 @@ def find(
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
     source = record_source(model, text, mask, **given)
     if by == "logit":
-        return FoundHeads(_by_logit(source, at), text, top)
+        look = {"logit": True, "query": at, "target": given.get("target")}
+        return FoundHeads(_by_logit(source, at), text, top, look)
     no_effect("without --by logit", at=at)
     if by not in FIGURES:
         records = counted(map(notify_about, source.records()), len(source), "texts")
@@ -341,12 +342,14 @@ FindDocument.__doc__ = "`.csv`: a row per entry of `heads`."
 class FoundHeads(Result):
     """Heads in the order of their weight from one token to another, or of a figure.
 
-    found: all of them. text: the text, if it was given. listed: the number of heads that the terminal lists.
+    found: all of them. text: the text, if it was given. listed: the number of heads that the terminal lists. logit:
+    the options of `explain` for their logit, if they are ordered by one.
     """
 
     found: FindDocument
     text: str | None = None
     listed: int = LISTED
+    logit: Mapping[str, Any] | None = None
 
     def document(self) -> FindDocument:
         """Return what --json prints."""
@@ -386,7 +389,7 @@ class FoundHeads(Result):
             parts,
             self.document,
             itemgetter("heads"),
-            next=NextCommand("explain" if "output" in found else "run", look),
+            next=NextCommand("run", look) if self.logit is None else NextCommand("explain", {**look, **self.logit}),
         )
 
 
