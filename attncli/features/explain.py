@@ -144,7 +144,7 @@ def explain(
     explained = explain_row(taken.record, place, taken, written)
     if block:
         explained["block"] = explain_block(engine, taken.record, place)
-    return ExplainedRow(explained)
+    return ExplainedRow(explained, target)
 
 
 def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: str | None) -> tuple[int, int]:
@@ -494,9 +494,10 @@ class ExplainDocument(TypedDict):
 
 @dataclass(frozen=True, repr=False)
 class ExplainedRow(Result):
-    """The row of a query of one head, with every number of it."""
+    """The row of a query of one head, with every number of it. target: the output text of an encoder-decoder."""
 
     row: ExplainDocument
+    target: str | None = None
 
     def __repr__(self) -> str:
         """<ExplainedRow of minilm: layer 3 head 1, query 10 "it">"""
@@ -521,7 +522,7 @@ class ExplainedRow(Result):
             self.document,
             itemgetter("block" if "block" in row else "keys"),
             picture=[_Bars(row)],
-            next=NextCommand("run", {"layer": row["layer"], "head": row["head"]}),
+            next=NextCommand("run", {"layer": row["layer"], "head": row["head"], "target": self.target}),
         )
 
 

@@ -17,19 +17,11 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import counted, progress
+from attncli.base.progress import counted
 from attncli.base.typed import NotRequired
-from attncli.effects.asking import OutputDocument, describe_direction
+from attncli.effects.asking import OutputDocument
 from attncli.features import options
-from attncli.features.inputs import (
-    SavedRecords,
-    Texts,
-    check_one,
-    notify_about,
-    notify_sinks,
-    open_tappable,
-    record_source,
-)
+from attncli.features.inputs import SavedRecords, notify_about, notify_sinks, record_source
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
@@ -38,11 +30,11 @@ from attncli.record.grouping import merge_words
 from attncli.record.parts import ModelDocument, PlaceDocument
 from attncli.record.selection import Heads, Request, Selection, select_pieces, select_token
 from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
-from attncli.report.parts import signed
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.corpus.statistics import Statistics
+    from attncli.features.logit_heads import LogitHeads
 
 FIGURES = choices.names(choices.Figure)
 LISTED = 10  # heads in the terminal
@@ -78,7 +70,7 @@ def find(
     top: Annotated[int, options.top("List the first N heads.")] = LISTED,
     mask: options.MaskOption = None,
     **given: "Unpack[options.RecordOptions]",
-) -> "FoundHeads":
+) -> "FoundHeads | LogitHeads":
     """Find the heads that look from one token to another.
 
     Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f), beside its usual weight.
@@ -99,7 +91,9 @@ def find(
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
     source = record_source(model, text, mask, **given)
     if by == "logit":
-        return FoundHeads(_by_logit(source, at), text, top)
+        from attncli.features.logit_heads import logit_heads
+
+        return logit_heads(source, text, at, top)
     no_effect("without --by logit", at=at)
     if by not in FIGURES:
         records = counted(map(notify_about, source.records()), len(source), "texts")
@@ -236,55 +230,11 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: He
     }
 
 
-def _by_logit(source: "SavedRecords | Texts", at: str | None) -> "FindDocument":
-    """Order the heads by what they add to the logit of a token, the largest first, as a document.
-
-    Raises RequestError for a record, several texts, and a model that predicts no tokens.
-    """
-    from attncli.effects.asking import Asking
-    from attncli.effects.change import silence
-    from attncli.effects.logits import direct_ways, logit_question
-
-    if isinstance(source, SavedRecords):
-        raise RequestError("a record has no logits: --by logit needs a model and a text")
-    check_one(len(source), "give the one whose next token is predicted as TEXT")
-    request, [one] = source.request, source.inputs
-    measure = None if request.measure == "weight" else request.measure
-    no_effect("with --by logit, which counts no weights", measure=measure, pad_to=request.pad_to)
-    model = open_tappable(source.opening, request.which)
-    choice = request.choose(model.select_layers, model.heads)
-    question = logit_question(model, one.text, Asking(one.pair, None, request.target, at, mask=request.mask))
-    added = {layer: way.adds for layer, way in direct_ways(question).items()}
-    adds = {(layer, head): added[layer][head] for layer, head in choice.each}
-    ranked = sorted(adds, key=lambda head: -adds[head])
-    with progress(len(ranked), "heads") as advance:
-        effects = question.effects([silence([head]) for head in ranked], advance=advance)
-    [text] = question.texts
-    return {
-        "model": model.info.document(),
-        "by": "logit",
-        "output": question.answer.document(),
-        "mask": text.mask,
-        "measure": "weight",
-        "texts": 1,
-        "of": 1,
-        "tokens": text.tokens.spoken.text,
-        "heads": [
-            {"layer": layer, "head": head, "adds": adds[layer, head], "effect": float(effect)}
-            for (layer, head), effect in zip(ranked, effects, strict=True)
-        ],
-    }
-
-
 # --- the result -----------------------------------------------------------------------------------------
 
 USUAL = (
     "usual: between words, the larger of the head's mean at that distance and the mean that the other words give that "
     "key; otherwise the mean that the other tokens give it"
-)
-ADDS = (
-    "adds: what the head's output gives to the logit on the direct way, by the residual connection to the output head, "
-    "with the scales of norms frozen. What later layers make of it is in the effect alone"
 )
 SINKS_ARE = (
     "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
@@ -355,21 +305,10 @@ class FoundHeads(Result):
     def report(self) -> Report:
         """Show the first heads as a table."""
         found, heads = self.found, self.found["heads"][: self.listed]
-        if "output" in found:
-            columns = [Column("head"), Column("adds to the logit"), Column("effect of silencing it")]
-            rows = [[_name(one), *(signed(one[name]) for name in ("adds", "effect"))] for one in heads]
-            total = sum(one["adds"] for one in found["heads"])
-            parts: list[Part] = [
-                Table(columns, rows),
-                TextLine(f"these {len(found['heads'])} heads add {signed(total)} in all"),
-                TextLine(ADDS),
-                TextLine(describe_direction("logit")),
-            ]
-            ends = [f"{found['output']['about']} {found['output']['value']:.4f}"]
-        elif "from" not in found:
+        if "from" not in found:
             columns = [Column("head"), Column(found["by"]), Column("spread"), Column("label", "name")]
             rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
-            parts = [Table(columns, rows)]
+            parts: list[Part] = [Table(columns, rows)]
             ends = []
         else:
             sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
@@ -379,14 +318,13 @@ class FoundHeads(Result):
         texts = [] if found["of"] == 1 else [f"{found['texts']} of {found['of']} texts"]
         tokens = [f"{len(found['tokens'])} tokens"] if "tokens" in found else []
         count = f"{len(heads)} of {len(found['heads'])} heads"
-        look = {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}
         title = [model_shown(found["model"]), *ends, f"by {found['by']}", *measured, f"mask {found['mask']}"]
         return Report(
             [*title, *texts, *tokens, count],
             parts,
             self.document,
             itemgetter("heads"),
-            next=NextCommand("explain" if "output" in found else "run", look),
+            next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}),
         )
 
 

@@ -30,6 +30,8 @@ NEXT = {
     f"run -m tiny -l 0 '{TEXT}'": "attncli run -m tiny -l 0 -H ",
     f"run -m tiny -l 0 -H 1 '{TEXT}'": "attncli heatmap -m tiny -l 0 -H 1 --style lines ",
     f"find -m tiny it cat '{TEXT}'": "attncli run -m tiny -l ",
+    f"find -m speaks --by logit --at 2 --target cat '{TEXT}'": "attncli explain -m speaks --target cat -l ",
+    f"explain -m speaks --logit --target cat '{TEXT}'": "attncli run -m speaks -l 3 -H 0 ",
     f"ablate -m tiny '{TEXT}'": "attncli run -m tiny -l ",
     "ablate -m tiny -f lines.txt": "attncli run -f lines.txt -m tiny -l ",
     f"cut -m tiny -l 0 '{TEXT}'": "attncli find -m tiny -l 0 ",
@@ -47,6 +49,7 @@ NEXT = {
 @pytest.fixture
 def place(tiny, tmp_path, monkeypatch):
     (tmp_path / "tiny").symlink_to(tiny("bert"))
+    (tmp_path / "speaks").symlink_to(tiny("gpt2", head="LMHeadModel"))
     (tmp_path / "lines.txt").write_text(f"{TEXT}\nit is too big\n", encoding="utf-8")
     trees = (Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu").read_text(encoding="utf-8").split("\n\n")
     (tmp_path / "trees.conllu").write_text("\n\n".join(trees[:3]) + "\n\n", encoding="utf-8")

@@ -70,6 +70,15 @@ def test_the_table_names_both_columns_and_their_units(model):
     assert [float(row[2]) for row in rows] == pytest.approx([one["effect"] for one in first], rel=6e-3)
 
 
+def test_the_terminal_measures_the_heads_that_it_lists(model):
+    """Each effect takes a run: a document has those of all heads."""
+    found = find(model, text=TEXT, by="logit", top=3)
+    assert not found.known
+    shown = str(found)
+    assert list(found.known) == list(found.adds)[:3]
+    assert len(found.document()["heads"]) == len(found.known) == 16 and str(found) == shown
+
+
 def test_a_csv_has_a_row_a_head(model, tmp_path):
     found = find(model, text=TEXT, by="logit")
     found.save(tmp_path / "a.csv")
