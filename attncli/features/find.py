@@ -59,8 +59,8 @@ def find(
 ) -> "FoundHeads":
     """Find the heads that look from one token to another.
 
-    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
-    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
+    Lists each head's largest weight from QUERY to KEY (the mean over texts, -f), and the usual weight at that distance
+    or to that key.
 
     \b
     Examples:
@@ -75,6 +75,11 @@ def find(
         no_effect(f"with --by {by}, which ranks whole heads", key=key)
     elif by == "weight" and key is None:
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+    if by in FIGURES:
+        no_effect(
+            f"with --by {by}, which is counted over tokens",
+            **{name: given.get(name) for name in ("unit", "part", "chat")},
+        )
     source = record_source(model, text, mask, **given)
     if by not in FIGURES:
         records = counted(map(notify_about, source.records()), len(source), "texts")
