@@ -23,7 +23,6 @@ from attncli.features import options
 from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
 from attncli.features.options import ModelOrName, ModelOrRecord
-from attncli.models.chat import chat_text
 from attncli.models.opening import Opening
 from attncli.record.selection import TOKENS, Grouping, Heads, Input, Request, Selection, name_layers
 from attncli.text.chats import Chat
@@ -79,24 +78,25 @@ def read_prompt(
     parts: Sequence[str] | None = None,
     chat: "Path | None" = None,
     tagged: bool = True,
+    sample: str = SAMPLE,
 ) -> PartedText:
     """Return the one text with its parts: files (NAME=FILE) before it, messages of a chat, or by tags in it.
 
     chat: the folder of the model whose chat template is used. The text is then a user's message, or it names a .json of
-    messages. tagged: whether the text has tags.
+    messages. tagged: whether the text has tags. sample: the text if none is given.
 
     Raises RequestError as `read_input` does, for parts of a chat, and as `PartedText` and `chat_text` do.
     """
+    from attncli.models.chat import chat_text, read_chat
+
     if chat is not None:
         no_effect("with --chat, whose messages are its parts", part=parts)
         name = file if file is not None and text is None else text
         if name is not None and name.endswith(".json"):
-            from attncli.models.chat import read_chat
-
             return chat_text(chat, read_chat(Path(name)))
     if parts is not None and text is None and file is None:
         return PartedText.joined([_named_file(one) for one in parts])
-    one = read_input(text, None, file, whole, "give the one with parts as TEXT").text
+    one = read_input(text, None, file, whole, "give the one with parts as TEXT", sample=sample).text
     if chat is not None:
         return chat_text(chat, Chat.of_user(one))
     if parts is not None:
