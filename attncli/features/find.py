@@ -89,6 +89,11 @@ def find(
         no_effect(f"with --by {by}, which ranks whole heads", key=key)
     elif by == "weight" and key is None:
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+    if by in FIGURES:
+        no_effect(
+            f"with --by {by}, which is counted over tokens",
+            **{name: given.get(name) for name in ("unit", "part", "chat")},
+        )
     source = record_source(model, text, mask, **given)
     if by == "logit":
         from attncli.features.logit_heads import logit_heads
