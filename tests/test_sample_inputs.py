@@ -171,5 +171,5 @@ def test_an_answer_rests_on_one_document_and_on_one_message(smollm2):
     assert found.verdict.startswith("the answer rests on doc 2 (effect ")
     effect, controls = found.effects[0, 1], found.controls[1]
     assert effect > 5 and effect > controls.max() + 3 and found.shares[0].argmax() == 3
-    chat = sources(smollm2, chat=str(FOLDER / "chat.json"))
+    chat = sources(smollm2, chat=True, file=str(FOLDER / "chat.json"))
     assert chat.verdict.startswith("the answer rests on user (effect ")

@@ -135,6 +135,8 @@ def generate(
     if not sample:
         no_effect("without --sample, which draws tokens", temperature=temperature, top_p=top_p, seed=seed)
     beginning = SAMPLE.partition(" it ")[0]
+    otherwise = "give the one to write on from"
+    prompt = "" if chat else read_input(text, None, file, whole, otherwise, sample=beginning).text
     named = default_model("smollm2") if model is None else model
     opening = opening_of(named, engine=engine, device=device, dtype=dtype)
     opened = cast("InTorch", open_tappable(opening, which))
@@ -145,7 +147,6 @@ def generate(
         tokens = opened.tokenizer.encode_marked(parted.text)
         prompt, note = _chat_note(tokens, parted)
     else:
-        prompt = read_input(text, None, file, whole, "give the one to write on from", sample=beginning).text
         tokens = prompt_tokens(opened, prompt)
     manner = Manner(
         max_tokens, sample, 1.0 if temperature is None else temperature, 1.0 if top_p is None else top_p, seed or 0

@@ -8,11 +8,11 @@ the effect stands beside that of random spans of the same length from the rest o
     effect = mean over the answer's tokens of log p - log p without the part, in nats a token
 """
 
-import json
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
 
 import numpy as np
@@ -20,13 +20,13 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.printable import first_line, printable, quoted, shorten
+from attncli.base.printable import printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import Asking, OutputDocument, describe_output
 from attncli.features import options
 from attncli.features.cut import RankCorrelation, rank_correlation
-from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_file
+from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_prompt
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, choice, option
 from attncli.record import Request
@@ -36,7 +36,6 @@ from attncli.report import Column, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarBlock, BarRow, signed
 from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
 from attncli.report.shares import ShareBars
-from attncli.text.chats import Chat
 from attncli.text.units import REST, PartedText, sentences, unit_tokens
 
 if TYPE_CHECKING:
@@ -65,20 +64,8 @@ def sources(
     file: Annotated[
         str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
     ] = None,
-    parts: Annotated[
-        Sequence[str] | None,
-        option(
-            TEXT,
-            "--part",
-            metavar="NAME=FILE",
-            help="A part in a file, before the prompt. Can be repeated.",
-            kind=list[str] | None,
-        ),
-    ] = None,
-    chat: Annotated[
-        str | None,
-        option(TEXT, "--chat", metavar="PATH", help="Messages as JSON (role, content): each is a part of the prompt."),
-    ] = None,
+    part: options.PartFiles = None,
+    chat: options.Chat = False,
     answer: Annotated[
         str | None,
         option(TEXT, "--answer", metavar="TEXT", help="The answer.", show_default="what the model writes"),
@@ -117,16 +104,12 @@ def sources(
     check_options(how, options.ComputeOptions)
     if answer is not None:
         no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
-    if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: leave one out")
-    if chat is not None:
-        no_effect("with --chat, whose messages are the prompt", text=text, file=file, parts=parts)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
     if target is not None or similar_to is not None or opened.part == "encoder":
         why = "where an output is measured and no answer is written"
         no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
-        parted = _prompt_of(text, file, parts)
+        parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
         from attncli.effects.answer import MeasuredText
 
         question = _question_of(opened, parted.text, target, similar_to)
@@ -140,11 +123,12 @@ def sources(
         raise RequestError(
             f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
         )
-    if chat is not None:
-        parted, answer = _chat_of(opened, chat, answer)
+    if chat:
+        no_effect("with --chat, whose messages are its parts", part=part)
+        parted, answer = _chat_of(opened, text, file, answer)
         prompt = opened.tokenizer.encode_marked(parted.text)
     else:
-        parted = _prompt_of(text, file, parts)
+        parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
         prompt = prompt_tokens(opened, parted.text)
     if answer is None:
         with progress(max_tokens or 40, "tokens") as advance:
@@ -162,14 +146,6 @@ def sources(
     return _measured(asked, parted, groups, remove, draws)
 
 
-def _prompt_of(text: str | None, file: str | None, parts: Sequence[str] | None) -> PartedText:
-    """Return the prompt with its parts, in tags or in files. Raises RequestError as `PartedText` and `read_file` do."""
-    written = text if file is None else read_file(file)
-    if parts:
-        return PartedText.joined([_named_file(one) for one in parts], written or "")
-    return PartedText.tagged(SAMPLE if written is None else written)
-
-
 def _question_of(model: "InTorch", text: str, target: str | None, similar_to: str | None) -> "Question":
     """Return the output that is measured, with the maps of the text. Raises RequestError as `make_question` does."""
     from attncli.effects.question import make_question
@@ -177,29 +153,21 @@ def _question_of(model: "InTorch", text: str, target: str | None, similar_to: st
     return make_question(model, text, Asking(target=target, similar_to=similar_to), request=Request())
 
 
-def _chat_of(model: "InTorch", path: str, answer: str | None) -> tuple[PartedText, str | None]:
+def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str | None) -> tuple[PartedText, str | None]:
     """Return the prompt of a chat in the model's template, and the answer: the last message, if it is an assistant's.
 
-    Raises RequestError for a file that is no chat, and as `chat_text` does.
+    Raises RequestError for a file that is no chat, and as `read_prompt` does.
     """
-    from attncli.models.chat import chat_text
+    from attncli.models.chat import chat_text, read_chat
 
-    try:
-        messages = Chat.of(json.loads(read_file(path)))
-    except ValueError as error:
-        raise RequestError(f"{path} is no JSON: {first_line(error)}") from error
-    last = messages.messages[-1]
-    if answer is None and last["role"] == "assistant" and len(messages.messages) > 1 and last["content"]:
-        messages, answer = messages._replace(messages=messages.messages[:-1]), last["content"]
-    return chat_text(model.place.path, messages), answer
-
-
-def _named_file(given: str) -> tuple[str, str]:
-    """Return the name and the text of NAME=FILE. Raises RequestError for anything else, and as `read_file` does."""
-    name, equals, path = given.partition("=")
-    if not (name and equals and path):
-        raise RequestError(f"--part {quoted(given)} is no NAME=FILE")
-    return name, read_file(path)
+    folder, name = model.place.path, text or file or ""
+    if not name.endswith(".json"):
+        return read_prompt(text, file, file is not None, chat=folder, sample=SAMPLE), answer
+    chat = read_chat(Path(name))
+    last = chat.messages[-1]
+    if answer is None and last["role"] == "assistant" and len(chat.messages) > 1 and last["content"]:
+        chat, answer = chat._replace(messages=chat.messages[:-1]), last["content"]
+    return chat_text(folder, chat), answer
 
 
 def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:

@@ -45,8 +45,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "vectors": ("0.0",),
     "top_k": ("1",),
     "answer": ("the mat",),
-    "chat": ("chat.json",),  # which is not there
-    "parts": ("notes=one.txt",),
     "each": ("token",),
     "draws": ("2",),
     "kinds": ("kinds.json",),  # which is not there

@@ -148,24 +148,24 @@ def chatting(tmp_path_factory):
 def test_messages_are_the_parts_of_a_chat_and_the_last_one_the_answer(chatting, tmp_path):
     messages = [{"role": "user", "content": "the cat"}, {"role": "user", "content": "sat"}]
     (tmp_path / "chat.json").write_text(json.dumps([*messages, {"role": "assistant", "content": "the cat sat"}]))
-    found = sources(chatting, chat=str(tmp_path / "chat.json"), draws=0)
+    found = sources(chatting, chat=True, file=str(tmp_path / "chat.json"), draws=0)
     assert [(one.name, one.text) for one in found.parts[:2]] == [("user", "the cat"), ("user 2", "sat")]
     assert found.parts[2].name == "template" and found.answer[0].text.strip() == "the cat sat"
     every = sorted(place for one in found.parts for place in one.places)
     assert every == list(range(1, found.tokens - len(found.answer[0].places)))
     (tmp_path / "chat.json").write_text(json.dumps(messages))
-    assert sources(chatting, chat=str(tmp_path / "chat.json"), answer="cat", draws=0).parts == found.parts
+    assert sources(chatting, chat=True, file=str(tmp_path / "chat.json"), answer="cat", draws=0).parts == found.parts
     (tmp_path / "chat.json").write_text("[")
-    with pytest.raises(RequestError, match="is no JSON"):
-        sources(chatting, chat=str(tmp_path / "chat.json"))
+    with pytest.raises(RequestError, match="can't be read as JSON"):
+        sources(chatting, str(tmp_path / "chat.json"), chat=True)
 
 
 def test_files_are_parts(llama, tmp_path):
     (tmp_path / "a.txt").write_text("the cat sat")
-    found = sources(llama, "it is big. the", parts=[f"notes={tmp_path / 'a.txt'}"], answer="cat", draws=0)
+    found = sources(llama, "it is big. the", part=[f"notes={tmp_path / 'a.txt'}"], answer="cat", draws=0)
     assert [(one.name, one.text) for one in found.parts] == [("notes", "the cat sat"), ("(rest)", "it is big. the")]
     with pytest.raises(RequestError, match="--part 'notes' is no NAME=FILE"):
-        sources(llama, parts=["notes"])
+        sources(llama, part=["notes"])
 
 
 def test_a_verdict_names_a_part_only_beyond_its_random_spans(llama):
