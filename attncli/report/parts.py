@@ -220,6 +220,29 @@ class BarBlock(NamedTuple):
     rows: Sequence[BarRow]
 
 
+class RowKey(NamedTuple):
+    """A key: its place and its token, its weight, and whether the mask shows it."""
+
+    place: int
+    shown: str
+    weight: float
+    allowed: bool
+
+
+class BarStep(NamedTuple):
+    """A column of bars: its heading, a number a key and how it is written, its colour and the sum as it is written.
+
+    leaves: the order in which columns leave a narrow picture, from 1; 0 stays.
+    """
+
+    heading: str
+    values: Sequence[float]
+    texts: Sequence[str]
+    colour: int
+    total: str
+    leaves: int
+
+
 # --- numbers ------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,6 @@ from records import record_of as made_record
 from attncli import record_of
 from attncli.features.explain import (
     HIDDEN,
-    HIDDEN_BAR,
-    MOST_ROWS,
     ExplainedRow,
     explain_row,
 )
@@ -25,6 +23,7 @@ from attncli.record import Vectors
 from attncli.record.display import HEAD_COLOURS
 from attncli.report import Cell, Table
 from attncli.report.figure import figure_of
+from attncli.report.figure.row import HIDDEN_BAR, MOST_ROWS
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "3", "-H", "1")
