@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli import Notice, ablate, similar
+from attncli import Notice, ablate, similar, sources
 from attncli.analysis.patterns import summarise
 from attncli.features.cut import cut
 from attncli.features.probe.counting import probe_treebank
@@ -163,3 +163,13 @@ def test_questions_have_their_answer_in_one_of_four_documents():
         names = set(re.findall(r"\b[A-Z]\w+", question.split(": ", 1)[1])) - {"Answer"}
         rare = [name for name in names if sum(name in text for text in texts.values()) == 1]
         assert rare and all(name in texts[one["part"]] for name in rare)  # the question names the right document only
+
+
+@pytest.mark.slow
+def test_an_answer_rests_on_one_document_and_on_one_message(smollm2):
+    found = sources(smollm2, file=str(FOLDER / "prompt.txt"), answer="ten")
+    assert found.verdict.startswith("the answer rests on doc 2 (effect ")
+    effect, controls = found.effects[0, 1], found.controls[1]
+    assert effect > 5 and effect > controls.max() + 3 and found.shares[0].argmax() == 3
+    chat = sources(smollm2, chat=str(FOLDER / "chat.json"))
+    assert chat.verdict.startswith("the answer rests on user (effect ")

@@ -27,7 +27,7 @@ Figure = Literal[
     "entropy", "strongest", "distance", "self", "previous", "next", "first", "cls", "separator", "punctuation",
     "same_word",
 ]  # fmt: skip
-By = Literal["weight", "content", Figure]
+By = Literal["weight", "content", "logit", Figure]
 DesignName = Literal[
     "rotary", "rotary-interleaved", "rotary-partial", "relative", "alibi", "disentangled", "window", "causal-window",
     "grouped", "multi-query",

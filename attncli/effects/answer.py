@@ -1,4 +1,5 @@
 """What a decoder writes after a prompt: the attention of the rows that wrote it, and what it is worth without a span.
+Likewise an output of another model: a label, a word at [MASK], a cosine.
 
 The row of a token is that of the token before it, from which it was chosen. For an answer y after a prompt x:
 
@@ -19,8 +20,12 @@ import torch
 from torch import Tensor
 
 from attncli.base.arrays import Array, Doubles, as_numpy
+from attncli.effects.asking import FROM_NOTHING, MeasuredOutput
+from attncli.effects.change import Hide
+from attncli.effects.question import Question
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
+from attncli.models.engine import Engine
 from attncli.models.generation import KeysAndValues, extend, next_output
 from attncli.models.model import Model, own_network
 from attncli.models.rows import LayerMask
@@ -97,6 +102,14 @@ class Answer:
         start = len(self.prompt)
         return range(start - 1, start + len(self.ids) - 1)
 
+    sinks = frozenset([0])  # the first token
+    output = None  # that is measured in place of an answer
+
+    @property
+    def visible(self) -> Doubles:
+        """The number of tokens that each row sees, without the sink."""
+        return np.array(self.rows, dtype=np.float64)
+
     @cached_property
     def _kept(self) -> tuple[Model, KeysAndValues] | None:
         """The keys and values of the prompt but its last token; None where transformers runs the network."""
@@ -168,3 +181,56 @@ class Answer:
                 for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], 0, kept), tap]):
                     pass
         return np.stack([tap.sums[layer] for layer in sorted(tap.sums)])
+
+
+@dataclass(frozen=True)
+class MeasuredText:
+    """A text and an output of it, such as a label, in place of an answer: it is as one row, of the tokens it reads."""
+
+    question: Question
+
+    @property
+    def model(self) -> Engine:
+        """The model."""
+        return self.question.texts[0].model
+
+    @property
+    def output(self) -> MeasuredOutput:
+        """The output, with its value."""
+        return self.question.answer
+
+    @property
+    def prompt(self) -> Tokens:
+        """The tokens of the text."""
+        return self.question.texts[0].tokens
+
+    tokens = prompt
+
+    @property
+    def sinks(self) -> frozenset[int]:
+        """The special tokens."""
+        return frozenset(place for place, special in enumerate(self.prompt.special) if special)
+
+    @property
+    def visible(self) -> Doubles:
+        """The number of tokens besides the special ones, `[1]`."""
+        return np.array([len(self.prompt) - len(self.sinks)], dtype=np.float64)
+
+    @property
+    def plain(self) -> Doubles:
+        """The output, `[1]`."""
+        return np.array([self.question.answer.value])
+
+    def without(self, places: Sequence[int]) -> Doubles:
+        """Return the output where these tokens are hidden from all others, `[1]`. A distance is taken from it."""
+        inside, [text, *_] = set(places), self.question.texts
+        edges = [(query, key) for query in range(len(self.prompt)) if query not in inside for key in places]
+        heads = [(layer, head) for layer in text.model.select_layers("all") for head in range(text.model.heads)]
+        [effect] = self.question.effects([Hide(heads, edges)], [text])
+        return self.plain + (-effect if self.question.answer.kind in FROM_NOTHING else effect)
+
+    def weights_on(self, units: Doubles) -> Doubles:
+        """Return the mean weight of the tokens that the output reads on units of tokens, `[layer, head, 1, unit]`."""
+        record = self.question.texts[0].record
+        assert record is not None
+        return record.weights[:, :, list(self.question.reads)].mean(axis=2, keepdims=True) @ units

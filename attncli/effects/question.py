@@ -218,7 +218,8 @@ class LabelQuestion(Predicted):
         super().__init__(text, output, None if place is None else [place])
         self.kind, self.label = kind, label
         at = "" if place is None else f" at token {place} ({visible(text.tokens.spoken.shown[place])})"
-        self.about = f"{kind} of {visible(_label_name(text.model, output, label))}{at}"
+        self.label_name = visible(_label_name(text.model, output, label))
+        self.about = f"{kind} of {self.label_name}{at}"
         self.protected = self.places or ()
 
     @property
@@ -463,7 +464,7 @@ def _label_question(text: Unchanged, output: Output, kind: str, asking: Asking, 
     places = _select_places(text.model, output, text.tokens, asking.at)
     if places is not None and len(places) != 1:
         raise RequestError(f"{output.kind} are predicted at {len(places)} tokens: say at which one (--at TOKEN)")
-    if output.kind == "next" and asking.target is None:
+    if output.kind in ("next", "words") and asking.target is None:
         [likeliest] = _logits_of(output, _complete(text.last), text.tokens, places)[0].argmax(dim=-1).tolist()
         return LabelQuestion(text, output, kind, likeliest, places[0] if places else None)
     label = _label_number(text.model, output, asking.target, quiet)

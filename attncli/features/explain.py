@@ -12,7 +12,7 @@ weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, cast
 
@@ -25,6 +25,7 @@ from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.typed import NotRequired
+from attncli.effects.asking import Asking
 from attncli.features import options
 from attncli.features.inputs import (
     SavedRecords,
@@ -41,18 +42,21 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
 from attncli.record.formula import softmax
 from attncli.record.parts import ModelDocument
-from attncli.record.selection import choose_head, name_layers, select_token
+from attncli.record.selection import Input, choose_head, name_layers, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Result, Table, TextLine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from attncli.base.typed import Unpack
+    from attncli.effects.asking import MeasuredOutput
+    from attncli.effects.logits import DirectWay
     from attncli.models.engine import Engine
     from attncli.models.head import OneHead
     from attncli.models.model import Model
     from attncli.report.paper import Paper
 
+FIRST_WORD = "1"  # the query that is explained by default
 APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
 
 
@@ -64,15 +68,24 @@ def explain(
     layer: options.ALayer = None,
     head: options.AHead = None,
     query: Annotated[
-        str | int,
+        str | int | None,
         option(
             SELECTION,
             "--query",
             metavar="TOKEN",
-            help="Whose row: it, it#2 (the second one), a number.",
-            kind=str,
+            help="Whose row: it, it#2, 3.",
+            show_default="1; --logit: last",
+            kind=str | None,
         ),
-    ] = "1",
+    ] = None,
+    logit: Annotated[
+        bool,
+        option(
+            OUTPUT,
+            "--logit",
+            help="What each key adds to a next token's logit.",
+        ),
+    ] = False,
     block: Annotated[
         bool,
         option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.", not_saved=PICTURES),
@@ -83,23 +96,24 @@ def explain(
 
     For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
     how much the token brings to the output: the length of weight times value, which can be small where the weight is
-    large. A saved record with q and k (run --vectors) has all but that. In a network that transformers runs it starts
-    from q, k and v. --block goes on to the end of the layer.
+    large. A saved record with q and k (run --vectors) has all but that. --logit adds a column for the logit of the next
+    token, or of --target.
 
     \b
     Examples:
       attncli explain -l 3 -H 1 --query it
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query 3 -o row.png
       attncli explain "The cat sat on the mat." -l 1 -H 8 --query cat --block
+      attncli explain -m smollm2 -l 23 -H 4 --logit "The capital of France is"
     """
     number = None if head is None else str(head)
     if isinstance(model, AttentionRecord) or given.get("saved") is not None:
-        no_effect("with --from or a record, which have no layers", block=block)
+        no_effect("with --from or a record, which have no layers", block=block, logit=logit)
         source = record_source(model, text, **given)
         assert isinstance(source, SavedRecords)
         record = source.single_record("save the one to explain by itself")
         one = _head_with_vectors(record, layer, number)
-        place = select_token(str(query), record.tokens)
+        place = select_token(FIRST_WORD if query is None else str(query), record.tokens)
         explained = explain_row(record.select([one[0]], [one[1]]), place)
         apart = max(abs(key["weight"] - key["computed"]) for key in explained["keys"])
         if apart > APART:
@@ -118,10 +132,16 @@ def explain(
     engine = open_tappable(opening, which, answers=True)
     layers = layers_or("-1", layer, number)
     mask, pad_to = given.get("mask"), given.get("pad_to")
+    named = None if query is None else str(query)
+    written = None
+    if logit:
+        no_effect("with --logit", pad_to=pad_to)
+        written = _written_logit(engine.awake(), one_text, Asking(one_text.pair, None, target, named, mask=mask))
+        named, target = str(written.place), target if engine.writes(Request(which=which)) else None
     request = Request(layers, number or "0", mask, pad_to=pad_to, which=which, target=target)
     taken = head_of_text(engine, one_text, request)
-    place = select_token(str(query), taken.record.tokens)
-    explained = explain_row(taken.record, place, taken)
+    place = select_token(FIRST_WORD if named is None else named, taken.record.tokens)
+    explained = explain_row(taken.record, place, taken, written)
     if block:
         explained["block"] = explain_block(engine, taken.record, place)
     return ExplainedRow(explained)
@@ -150,11 +170,34 @@ def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: s
 # --- what is computed -----------------------------------------------------------------------------------
 
 
-def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = None) -> "ExplainDocument":
+class _Written(NamedTuple):
+    """A logit at a place, and the direct ways of all heads to it, by layer."""
+
+    output: "MeasuredOutput"
+    token: str
+    place: int
+    ways: "dict[int, DirectWay]"
+
+
+def _written_logit(model: "Engine", text: Input, asking: Asking) -> _Written:
+    """Return the logit of a token. Raises RequestError as `logit_question` and `direct_ways` do."""
+    from attncli.effects.logits import direct_ways, logit_question
+
+    if len(model.parts) > 1 and asking.at is None:
+        asking = replace(asking, at="0")
+    question = logit_question(model, text.text, asking, "--query")
+    assert question.places is not None
+    return _Written(question.answer, question.label_name, question.places[0], direct_ways(question))
+
+
+def explain_row(
+    record: AttentionRecord, query: int, head: "OneHead | None" = None, written: _Written | None = None
+) -> "ExplainDocument":
     """Return the document of --json: the row of a query of the one head of a record, key by key, computed in float64.
 
     The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
     head: the head taken apart; a saved record has none, and then the document has nothing that is made of values.
+    written: the logit that the head adds to.
 
     Per key: "weight" is the head's own, as the model computed it, and "computed" is raised / total, which differs from
     it by rounding. "contribution" is |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
@@ -189,6 +232,10 @@ def explain_row(record: AttentionRecord, query: int, head: "OneHead | None" = No
         columns |= {"value_norm": np.linalg.norm(values, axis=-1), "contribution": np.linalg.norm(brought, axis=-1)}
         output = brought.sum(axis=0)
         more = {"output": output.tolist(), "output_norm": float((output**2).sum() ** 0.5)}
+        if written is not None:
+            columns["adds"] = brought @ written.ways[layer].slopes[number, query].double().cpu().numpy()
+            added = float(columns["adds"].sum())
+            more["logit"] = {**written.output.document(), "token": written.token, "adds": added}
         if head.x is not None:
             unbiased = not np.any(head.projections["query"][1])
             own = {"x": head.x[query].tolist()} | ({"normed": True} if head.normed else {})
@@ -377,6 +424,7 @@ class _KeyEntry(TypedDict):
     computed: Annotated[float, "raised / total: equal to weight but for rounding"]
     value_norm: NotRequired[Annotated[float, "length of v"]]
     contribution: NotRequired[Annotated[float, "length of weight · v: what it adds to the output"]]
+    adds: NotRequired[Annotated[float, "with `--logit`: what weight · v adds to the logit directly", "logit"]]
     before: NotRequired[Annotated[list[float], "k before rotation, with `rotary`", "`[head_dim]`"]]
     k: Annotated[list[float], "", "`[head_dim]`"]
     v: NotRequired[Annotated[list[float], "", "`[head_dim]`"]]
@@ -405,6 +453,16 @@ class _StationEntry(TypedDict):
     others: Annotated[dict[str, float] | None, "length, cosine and share as means of the text's other tokens, if any"]
 
 
+class _LogitEntry(TypedDict):
+    """With `--logit`: the logit that the head adds to."""
+
+    kind: Annotated[str, "logit"]
+    value: Annotated[float, "of the whole model", "logit"]
+    about: Annotated[str, "in words"]
+    token: Annotated[str, "as displayed"]
+    adds: Annotated[float, "what the head adds to it directly: the sum over `keys`", "logit"]
+
+
 class ExplainDocument(TypedDict):
     """`.csv`: a row per entry of `keys`, with `--block` of `block`."""
 
@@ -430,6 +488,7 @@ class ExplainDocument(TypedDict):
     total: Annotated[float, "the sum of raised"]
     output: NotRequired[Annotated[list[float], "Σ weight · v", "`[head_dim]`"]]
     output_norm: NotRequired[Annotated[float, "length of output"]]
+    logit: NotRequired[_LogitEntry]
     block: NotRequired[list[_StationEntry]]
 
 
@@ -470,6 +529,10 @@ FIRST = 6  # elements of a vector that are shown
 HIDDEN = "masked"
 UNKNOWN = (
     "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
+)
+LOGIT = (
+    "the {about} is {value:.3f}; of it the head adds {adds:+.3f} on the direct way, by the residual connection to the "
+    "output head, with the scales of norms frozen"
 )
 ROUNDING = 1e-6  # of a scale
 BLOCK = (
@@ -536,6 +599,8 @@ def _end(document: ExplainDocument) -> list[str]:
     if "sink" in document:
         share = document["sink"]["raised"] / document["total"]
         lines.append(f"the head's sink takes {share:.3f} of the row, which goes to no token")
+    if "logit" in document:
+        lines.append(LOGIT.format(**document["logit"]))
     return lines
 
 
@@ -587,7 +652,13 @@ def _steps(document: ExplainDocument) -> list[_Step]:
         return [*scores, raised, weight]
     values = step("|v|", [key["value_norm"] for key in keys], VALUES, leaves=1)
     norm = f"|Σ| = {document['output_norm']:.3f}"
-    return [*scores, raised, weight, values, step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)]
+    brought = step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)
+    steps = [*scores, raised, weight, values, brought]
+    if "logit" in document:
+        heading = f"adds to the logit of {document['logit']['token']}"
+        adds = [key["adds"] for key in keys]
+        steps.append(_Step(heading, adds, [f"{one:+.3f}" for one in adds], total=f"{document['logit']['adds']:+.3f}"))
+    return steps
 
 
 def _scaling(document: ExplainDocument) -> str:

@@ -2,7 +2,8 @@
 
 Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
 weight (`attncli.analysis.edges`), because a head that always looks at the token before is strong everywhere. `--by`
-orders heads by that weight, by its distance above the usual one, or by a figure of `stats`.
+orders heads by that weight, by its distance above the usual one, by what they add to a logit
+(`attncli.effects.logits`), or by a figure of `stats`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,19 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
-from attncli.base.progress import counted
+from attncli.base.progress import counted, progress
 from attncli.base.typed import NotRequired
+from attncli.effects.asking import OutputDocument, describe_direction
 from attncli.features import options
-from attncli.features.inputs import SavedRecords, notify_about, notify_sinks, record_source
+from attncli.features.inputs import (
+    SavedRecords,
+    Texts,
+    check_one,
+    notify_about,
+    notify_sinks,
+    open_tappable,
+    record_source,
+)
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import SELECTION, argument, option
 from attncli.record import AttentionRecord
@@ -28,6 +38,7 @@ from attncli.record.grouping import merge_words
 from attncli.record.parts import ModelDocument, PlaceDocument
 from attncli.record.selection import Heads, Request, Selection, select_pieces, select_token
 from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
+from attncli.report.parts import signed
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
@@ -50,32 +61,46 @@ def find(
             SELECTION,
             "--by",
             metavar="NAME",
-            help="weight, content (above the usual), or without QUERY and KEY a figure of stats.",
+            help="weight, content (above the usual), or without QUERY and KEY logit or a figure of stats.",
         ),
     ] = "weight",
+    at: Annotated[
+        str | None,
+        option(
+            SELECTION,
+            "--at",
+            rare=True,
+            metavar="TOKEN",
+            help="With --by logit: the token after which, or [MASK] in whose place, a token is predicted.",
+            show_default="the last one, or [MASK]",
+        ),
+    ] = None,
     top: Annotated[int, options.top("List the first N heads.")] = LISTED,
     mask: options.MaskOption = None,
     **given: "Unpack[options.RecordOptions]",
 ) -> "FoundHeads":
     """Find the heads that look from one token to another.
 
-    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f). Beside it stands the usual
-    weight: the head's mean at that distance, or what other words give that key. The table marks sinks.
+    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f), beside its usual weight.
+    --by logit: what each head adds to the next token's logit, beside the effect of silencing it.
 
     \b
     Examples:
       attncli find it trophy
-      attncli find '*' cat "The cat sat on the mat."
       attncli find --by content "Anna gave me her book, which I liked."
       attncli find --by previous -f sample_inputs/negation.txt
+      attncli find -m smollm2 --by logit "The capital of France is"
     """
     if key is None and text is None:  # a single argument is the text
         query, text = None, query
-    if by in FIGURES:
+    if by in FIGURES or by == "logit":
         no_effect(f"with --by {by}, which ranks whole heads", key=key)
     elif by == "weight" and key is None:
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
     source = record_source(model, text, mask, **given)
+    if by == "logit":
+        return FoundHeads(_by_logit(source, at), text, top)
+    no_effect("without --by logit", at=at)
     if by not in FIGURES:
         records = counted(map(notify_about, source.records()), len(source), "texts")
         document = find_edges(records, source.usual, query or ANY, key or ANY, by == "content")
@@ -211,11 +236,55 @@ def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: He
     }
 
 
+def _by_logit(source: "SavedRecords | Texts", at: str | None) -> "FindDocument":
+    """Order the heads by what they add to the logit of a token, the largest first, as a document.
+
+    Raises RequestError for a record, several texts, and a model that predicts no tokens.
+    """
+    from attncli.effects.asking import Asking
+    from attncli.effects.change import silence
+    from attncli.effects.logits import direct_ways, logit_question
+
+    if isinstance(source, SavedRecords):
+        raise RequestError("a record has no logits: --by logit needs a model and a text")
+    check_one(len(source), "give the one whose next token is predicted as TEXT")
+    request, [one] = source.request, source.inputs
+    measure = None if request.measure == "weight" else request.measure
+    no_effect("with --by logit, which counts no weights", measure=measure, pad_to=request.pad_to)
+    model = open_tappable(source.opening, request.which)
+    choice = request.choose(model.select_layers, model.heads)
+    question = logit_question(model, one.text, Asking(one.pair, None, request.target, at, mask=request.mask))
+    added = {layer: way.adds for layer, way in direct_ways(question).items()}
+    adds = {(layer, head): added[layer][head] for layer, head in choice.each}
+    ranked = sorted(adds, key=lambda head: -adds[head])
+    with progress(len(ranked), "heads") as advance:
+        effects = question.effects([silence([head]) for head in ranked], advance=advance)
+    [text] = question.texts
+    return {
+        "model": model.info.document(),
+        "by": "logit",
+        "output": question.answer.document(),
+        "mask": text.mask,
+        "measure": "weight",
+        "texts": 1,
+        "of": 1,
+        "tokens": text.tokens.spoken.text,
+        "heads": [
+            {"layer": layer, "head": head, "adds": adds[layer, head], "effect": float(effect)}
+            for (layer, head), effect in zip(ranked, effects, strict=True)
+        ],
+    }
+
+
 # --- the result -----------------------------------------------------------------------------------------
 
 USUAL = (
     "usual: between words, the larger of the head's mean at that distance and the mean that the other words give that "
     "key; otherwise the mean that the other tokens give it"
+)
+ADDS = (
+    "adds: what the head's output gives to the logit on the direct way, by the residual connection to the output head, "
+    "with the scales of norms frozen. What later layers make of it is in the effect alone"
 )
 SINKS_ARE = (
     "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
@@ -245,15 +314,18 @@ class _HeadEntry(TypedDict):
     value: NotRequired[Annotated[float, "the statistic", "as in `stats`"]]
     spread: NotRequired[Annotated[float, "its spread between texts", "as in `stats`"]]
     label: NotRequired[Annotated[str, "as in `stats`, for a statistic"]]
+    adds: NotRequired[Annotated[float, "what the head adds to the logit directly", "logit"]]
+    effect: NotRequired[Annotated[float, "the logit without the head minus the logit with it", "logit"]]
 
 
 FindDocument = TypedDict(
     "FindDocument",
     {
         "model": ModelDocument,
-        "from": NotRequired[Annotated[str, "QUERY; missing for a statistic"]],
-        "to": NotRequired[Annotated[str, "KEY; missing for a statistic"]],
-        "by": Annotated[str, "weight, content, or a statistic of `stats`"],
+        "from": NotRequired[Annotated[str, "QUERY; missing for a logit and a statistic"]],
+        "to": NotRequired[Annotated[str, "KEY; missing for a logit and a statistic"]],
+        "by": Annotated[str, "weight, content, logit, or a statistic of `stats`"],
+        "output": NotRequired[OutputDocument],
         "mask": Annotated[str, choices.one_of(choices.MaskName)],
         "measure": Annotated[str, "weight, or share of norm"],
         "texts": Annotated[int, "number of texts with both tokens; for a statistic all texts"],
@@ -283,10 +355,21 @@ class FoundHeads(Result):
     def report(self) -> Report:
         """Show the first heads as a table."""
         found, heads = self.found, self.found["heads"][: self.listed]
-        if "from" not in found:
+        if "output" in found:
+            columns = [Column("head"), Column("adds to the logit"), Column("effect of silencing it")]
+            rows = [[_name(one), *(signed(one[name]) for name in ("adds", "effect"))] for one in heads]
+            total = sum(one["adds"] for one in found["heads"])
+            parts: list[Part] = [
+                Table(columns, rows),
+                TextLine(f"these {len(found['heads'])} heads add {signed(total)} in all"),
+                TextLine(ADDS),
+                TextLine(describe_direction("logit")),
+            ]
+            ends = [f"{found['output']['about']} {found['output']['value']:.4f}"]
+        elif "from" not in found:
             columns = [Column("head"), Column(found["by"]), Column("spread"), Column("label", "name")]
             rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
-            parts: list[Part] = [Table(columns, rows)]
+            parts = [Table(columns, rows)]
             ends = []
         else:
             sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
@@ -296,13 +379,14 @@ class FoundHeads(Result):
         texts = [] if found["of"] == 1 else [f"{found['texts']} of {found['of']} texts"]
         tokens = [f"{len(found['tokens'])} tokens"] if "tokens" in found else []
         count = f"{len(heads)} of {len(found['heads'])} heads"
+        look = {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}
         title = [model_shown(found["model"]), *ends, f"by {found['by']}", *measured, f"mask {found['mask']}"]
         return Report(
             [*title, *texts, *tokens, count],
             parts,
             self.document,
             itemgetter("heads"),
-            next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}),
+            next=NextCommand("explain" if "output" in found else "run", look),
         )
 
 

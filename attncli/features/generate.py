@@ -46,6 +46,7 @@ from attncli.record.parts import ModelDocument, UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import number_list, numbered_names, select_pieces
 from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
+from attncli.text.chats import Chat
 from attncli.text.tokens import Tokens, joined
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def generate(
       attncli generate --without 10.1 "The capital of France is"
       attncli generate --sample --top-p 0.9 --seed 1 -o written.html "Once upon a time"
     """
-    from attncli.models.chat import chat_prompt
+    from attncli.models.chat import chat_text
     from attncli.models.generation import Manner, next_output, prompt_tokens
 
     if not sample:
@@ -132,7 +133,7 @@ def generate(
     next_output(opened)  # refuses a model that writes no text before anything is printed
     note = None
     if chat:
-        filled = chat_prompt(opened.place.path, prompt)
+        filled = chat_text(opened.place.path, Chat.of_user(prompt)).text
         tokens = opened.tokenizer.encode_marked(filled)
         note = _template_note(tokens, filled, prompt)
     else:

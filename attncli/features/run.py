@@ -18,9 +18,9 @@ from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import SavedRecords, Texts, notify, notify_about, record_source
 from attncli.features.measure import measure, no_effect
-from attncli.features.options import OUTPUT, option
+from attncli.features.options import OUTPUT, SELECTION, option
 from attncli.record import AttentionRecord, save_records
-from attncli.record.parts import KnownKinds, ModelDocument, RecordDocument
+from attncli.record.parts import KnownKinds, LensDocument, ModelDocument, RecordDocument
 from attncli.record.record import LOADED, READ, SUFFIXES, check_record_count, document_text
 from attncli.record.selection import Grouping, number_list
 from attncli.report import MapAxis, Maps, NextCommand, Panel, Part, Report, Result, TextLine
@@ -29,6 +29,7 @@ from attncli.report.records import HeadMap, Overview, SmallMaps
 if TYPE_CHECKING:
     from attncli.analysis.edges import Edge, Usual
     from attncli.base.typed import Unpack
+    from attncli.features.lens import Lens
 
 LONGEST_SEARCHED = 512  # tokens of a text whose strong edges a document has
 NAMED = 3  # the strongest keys
@@ -47,6 +48,26 @@ def run(
     tokens: Annotated[str | None, options.some_tokens(not_saved=(*LOADED, ".csv"))] = None,
     words: options.Words = False,
     terms: options.TermsOption = False,
+    lens: Annotated[
+        bool,
+        option(
+            OUTPUT,
+            "--lens",
+            help="The tokens that each layer would predict, and no maps.",
+            not_saved=LOADED,
+        ),
+    ] = False,
+    query: Annotated[
+        str | None,
+        option(
+            SELECTION,
+            "--query",
+            rare=True,
+            metavar="TOKEN",
+            help="With --lens: the token whose vectors predict.",
+            show_default="the last one, or [MASK]",
+        ),
+    ] = None,
     kinds: Annotated[Path | None, options.kinds(only_shown=True)] = None,
     top_k: Annotated[
         int | None,
@@ -62,23 +83,31 @@ def run(
         ),
     ] = None,
     **given: "Unpack[options.RecordOptions]",
-) -> "TextMaps":
+) -> "TextMaps | Lens":
     """Show what the attention heads of a model do with a text.
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
     of that layer, each as a small map. With -H: that head as a large map, with its numbers; or several (3.1,1.8). With
-    --terms: its scores, split into content and position, in models whose positions add to scores. What is shown is what
-    -o and --json have.
+    --terms: its scores, split into content and position, where positions add to them. What is shown is what -o and
+    --json have.
 
     \b
     Examples:
       attncli run "The trophy does not fit in the suitcase because it is too big."
-      attncli run -l 3 "The cat sat on the mat."
       attncli run -l 3 -H 1 "The cat sat on the mat."
       attncli run -o maps.safetensors "The cat sat on the mat."
+      attncli run -m smollm2 --lens "The capital of France is"
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
     layer, head, saved = given.get("layer"), given.get("head"), given.get("saved")
+    if lens:
+        why = "with --lens, which shows no maps"
+        no_effect(why, head=head, words=words, terms=terms, vectors=vectors, tokens=tokens, kinds=kinds, top_k=top_k)
+        no_effect(why, measure=given.get("measure"))
+        from attncli.features.lens import lens_of
+
+        return lens_of(record_source(model, text, mask, stdin=True, **given), layer, query)
+    no_effect("without --lens", query=query)
     if vectors is not None and words:
         raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
     if terms:
@@ -125,7 +154,8 @@ class _FindingEntry(TypedDict):
 
 class RunDocument(TypedDict):
     """`.csv`: a row per cell: `text,layer,head,query,key,query_token,key_token,weight,hidden`. `text` is the number of
-    the record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0.
+    the record. `hidden` is 1 if the layer's mask hides the key, so that its weight is 0. With
+    `--lens` a row per layer and token: `layer,token,shown,probability`.
     """
 
     model: ModelDocument
@@ -133,6 +163,7 @@ class RunDocument(TypedDict):
         list[RecordDocument], "one per text, in order; for an encoder-decoder the attention of `--which`"
     ]
     findings: NotRequired[list[_FindingEntry]]
+    lens: NotRequired[LensDocument]
 
 
 @dataclass(frozen=True, repr=False)

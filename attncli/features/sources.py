@@ -8,7 +8,8 @@ the effect stands beside that of random spans of the same length from the rest o
     effect = mean over the answer's tokens of log p - log p without the part, in nats a token
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,26 +20,30 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
-from attncli.base.files import DOCUMENTS, PICTURES
-from attncli.base.printable import printable, quoted, shorten
+from attncli.base.printable import first_line, printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
+from attncli.effects.asking import Asking, OutputDocument, describe_output
 from attncli.features import options
 from attncli.features.cut import RankCorrelation, rank_correlation
 from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_file
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, choice, option
+from attncli.record import Request
 from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument, ModelInfo
 from attncli.report import Column, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarBlock, BarRow, signed
-from attncli.report.shaded import ShadedPiece, ShadedText
+from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
 from attncli.report.shares import ShareBars
+from attncli.text.chats import Chat
 from attncli.text.units import REST, PartedText, sentences, unit_tokens
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
-    from attncli.effects.answer import Answer
+    from attncli.effects.answer import Answer, MeasuredText
+    from attncli.effects.asking import MeasuredOutput
+    from attncli.effects.question import Question
     from attncli.models.devices import InTorch
     from attncli.text.tokens import Tokens
 
@@ -52,13 +57,27 @@ NAMED_HEADS = 3
 BEGINNING = 40  # characters of a part in a table
 
 
-@measure(options.ComputeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="sources")
+@measure(options.ComputeOptions, saved_as="sources")
 def sources(
     model: options.ModelOption = None,
     text: Annotated[str | None, options.argument("TEXT", "The prompt; tags around its parts name them.")] = None,
     *,
     file: Annotated[
         str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
+    ] = None,
+    parts: Annotated[
+        Sequence[str] | None,
+        option(
+            TEXT,
+            "--part",
+            metavar="NAME=FILE",
+            help="A part in a file, before the prompt. Can be repeated.",
+            kind=list[str] | None,
+        ),
+    ] = None,
+    chat: Annotated[
+        str | None,
+        option(TEXT, "--chat", metavar="PATH", help="Messages as JSON (role, content): each is a part of the prompt."),
     ] = None,
     answer: Annotated[
         str | None,
@@ -67,6 +86,8 @@ def sources(
     max_tokens: Annotated[
         int | None, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.", show_default="40")
     ] = None,
+    target: options.Label = None,
+    similar_to: options.SimilarTo = None,
     each: Annotated[
         choices.AnswerUnit | None,
         choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: "),
@@ -83,23 +104,34 @@ def sources(
 
     For each part: its share of the attention that wrote the answer, beside the share that its length would give; and
     its effect, by how many nats a token the answer is less likely where no later token sees the part, beside random
-    spans of that length. Parts are in tags; without tags each sentence is a part.
+    spans of that length. Parts are in tags; without tags each sentence is a part. With an encoder, --target or
+    --similar-to, the output that ablate measures stands in place of the answer.
 
     \b
     Examples:
       attncli sources
       attncli sources "The cat is grey. The dog is brown. The cat is" --max-tokens 1
-      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.json
+      attncli sources -f sample_inputs/prompt.txt --answer ten -o sources.html
+      attncli sources --chat sample_inputs/chat.json --each sentence
     """
     check_options(how, options.ComputeOptions)
     if answer is not None:
         no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
     if text is not None and file is not None:
         raise RequestError("both a text and --file are given: leave one out")
-    written = read_file(file) if file is not None else SAMPLE if text is None else text
-    parted = PartedText.tagged(written)
+    if chat is not None:
+        no_effect("with --chat, whose messages are the prompt", text=text, file=file, parts=parts)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
+    if target is not None or similar_to is not None or opened.part == "encoder":
+        why = "where an output is measured and no answer is written"
+        no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
+        parted = _prompt_of(text, file, parts)
+        from attncli.effects.answer import MeasuredText
+
+        question = _question_of(opened, parted.text, target, similar_to)
+        unit = _AnswerUnit(describe_output(question.answer), [0])
+        return _measured(MeasuredText(question), parted, [unit], remove, draws)
     from attncli.effects.answer import Answer
     from attncli.models.generation import Manner, next_output, prompt_tokens, write
 
@@ -108,7 +140,12 @@ def sources(
         raise RequestError(
             f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
         )
-    prompt = prompt_tokens(opened, parted.text)
+    if chat is not None:
+        parted, answer = _chat_of(opened, chat, answer)
+        prompt = opened.tokenizer.encode_marked(parted.text)
+    else:
+        parted = _prompt_of(text, file, parts)
+        prompt = prompt_tokens(opened, parted.text)
     if answer is None:
         with progress(max_tokens or 40, "tokens") as advance:
             ids = []
@@ -123,6 +160,46 @@ def sources(
     asked = Answer(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
     return _measured(asked, parted, groups, remove, draws)
+
+
+def _prompt_of(text: str | None, file: str | None, parts: Sequence[str] | None) -> PartedText:
+    """Return the prompt with its parts, in tags or in files. Raises RequestError as `PartedText` and `read_file` do."""
+    written = text if file is None else read_file(file)
+    if parts:
+        return PartedText.joined([_named_file(one) for one in parts], written or "")
+    return PartedText.tagged(SAMPLE if written is None else written)
+
+
+def _question_of(model: "InTorch", text: str, target: str | None, similar_to: str | None) -> "Question":
+    """Return the output that is measured, with the maps of the text. Raises RequestError as `make_question` does."""
+    from attncli.effects.question import make_question
+
+    return make_question(model, text, Asking(target=target, similar_to=similar_to), request=Request())
+
+
+def _chat_of(model: "InTorch", path: str, answer: str | None) -> tuple[PartedText, str | None]:
+    """Return the prompt of a chat in the model's template, and the answer: the last message, if it is an assistant's.
+
+    Raises RequestError for a file that is no chat, and as `chat_text` does.
+    """
+    from attncli.models.chat import chat_text
+
+    try:
+        messages = Chat.of(json.loads(read_file(path)))
+    except ValueError as error:
+        raise RequestError(f"{path} is no JSON: {first_line(error)}") from error
+    last = messages.messages[-1]
+    if answer is None and last["role"] == "assistant" and len(messages.messages) > 1 and last["content"]:
+        messages, answer = messages._replace(messages=messages.messages[:-1]), last["content"]
+    return chat_text(model.place.path, messages), answer
+
+
+def _named_file(given: str) -> tuple[str, str]:
+    """Return the name and the text of NAME=FILE. Raises RequestError for anything else, and as `read_file` does."""
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise RequestError(f"--part {quoted(given)} is no NAME=FILE")
+    return name, read_file(path)
 
 
 def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:
@@ -144,28 +221,28 @@ def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[
     return ids
 
 
-class _AnswerPiece(NamedTuple):
+class _AnswerUnit(NamedTuple):
     """A unit of the answer: its text, and the places of its tokens among the answer's."""
 
     text: str
     places: list[int]
 
 
-def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerPiece]:
+def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerUnit]:
     """Return the answer as a whole, then each unit that was asked for."""
     from attncli.models.generation import writer
 
     decode = writer(model).decode
     whole = decode(ids)
-    pieces = [_AnswerPiece(whole, list(range(len(ids))))]
+    pieces = [_AnswerUnit(whole, list(range(len(ids))))]
     if each is None:
         return pieces
     ends = [len(decode(ids[: place + 1])) for place in range(len(ids))]
     if each == "token":
-        return [*pieces, *(_AnswerPiece(decode([one]), [place]) for place, one in enumerate(ids))]
+        return [*pieces, *(_AnswerUnit(decode([one]), [place]) for place, one in enumerate(ids))]
     for start, end in sentences(whole):
         within = [place for place, stop in enumerate(ends) if start < stop <= end]
-        pieces += [_AnswerPiece(whole[start:end], within)] if within else []
+        pieces += [_AnswerUnit(whole[start:end], within)] if within else []
     return pieces
 
 
@@ -177,8 +254,8 @@ class _Source(NamedTuple):
     places: list[int]
 
 
-def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
-    """Return the parts of a prompt, and the rest; without parts its sentences. The first token, a sink, is in none."""
+def _sources_of(parted: PartedText, prompt: "Tokens", sinks: Set[int]) -> list[_Source]:
+    """Return the parts of a prompt, and the rest; without parts its sentences. Sinks are in none."""
     runs = [(one.start, one.end) for one in parted.runs]
     of_parts = [
         (part.name, [run for run in runs if part.start <= run[0] < part.end]) for part in parted.parts
@@ -187,35 +264,38 @@ def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
     if not parted.parts:
         of_parts = [(str(number), [one]) for number, one in enumerate(sentences(parted.text), 1)]
     elif rest:
-        of_parts.append((REST, rest))
+        of_parts.append((parted.rest, rest))
     found = []
     for name, some in of_parts:
-        places = sorted({place for one in unit_tokens(prompt, some) for place in one} - {0})
+        places = sorted({place for one in unit_tokens(prompt, some) for place in one} - sinks)
         found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
+    if parted.parts and rest:  # special tokens of a template are in none of its words
+        others = frozenset(sinks).union(*(one.places for one in found[:-1]))
+        found[-1] = found[-1]._replace(places=[place for place in range(len(prompt)) if place not in others])
     return found
 
 
 def _measured(
-    asked: "Answer", parted: PartedText, groups: list[_AnswerPiece], remove: bool, draws: int
+    asked: "Answer | MeasuredText", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
 ) -> "AnswerSources":
     """Measure shares, effects and controls. Ctrl-C keeps what is there."""
-    parts = _sources_of(parted, asked.prompt)
+    parts = _sources_of(parted, asked.prompt, asked.sinks)
     heard = [one for one in parts if one.places]
     if not heard:
         raise RequestError("there is no part in this prompt: write a text, or put tags around its parts")
-    count, start = len(asked.tokens), asked.rows.start
+    count = len(asked.tokens)
     units = np.zeros((count, len(parts) + 1))
     for number, one in enumerate(parts):
         units[one.places, number] = 1
-    units[1:, -1] = 1  # all but the sink
+    units[:, -1] = [place not in asked.sinks for place in range(count)]
     weights = asked.weights_on(units)
-    seen = np.array([1 / (row + 1) for row in asked.rows])  # of uniform attention, on each token
+    seen = 1 / (asked.visible + len(asked.sinks))  # of uniform attention, on each token
     shares = np.empty((len(groups), len(parts)))
     lengths = np.empty_like(shares)
     for number, group in enumerate(groups):
         by_head = weights[:, :, group.places].mean(axis=2)  # [layer, head, part]
         shares[number] = by_head[..., :-1].sum(axis=(0, 1)) / by_head[..., -1].sum()
-        every = sum(seen[place] * (start + place) for place in group.places)
+        every = (seen * asked.visible)[group.places].sum()
         lengths[number] = [len(one.places) * seen[group.places].sum() / every for one in parts]
     of_answer = weights.mean(axis=2)[..., :-1]
     heads = []
@@ -228,7 +308,7 @@ def _measured(
     removed = np.full(len(parts), np.nan) if remove else None
     pairs: list[PairEffect] = []
     partial = True
-    spans = [list(_random_spans(asked.prompt, one.places, draws)) for one in parts]
+    spans = [list(_random_spans(asked.prompt, one.places, draws, asked.sinks)) for one in parts]
     total = len(heard) * (2 if remove else 1) + sum(map(len, spans))
     with suppress(KeyboardInterrupt), progress(total, "cuts") as advance:
         for number, one in enumerate(parts):
@@ -244,15 +324,16 @@ def _measured(
         if removed is not None:
             for number, one in enumerate(parts):
                 if one.places:
-                    removed[number] = _effect_of_removing(asked, one.places)
+                    removed[number] = _effect_of_removing(cast("Answer", asked), one.places)
                     advance()
-        pairs = _pairs(asked, parts, effects[0], controls, draws)
+        pairs = _pairs(asked, parts, effects[0], controls, draws, parted.rest)
         partial = False
     info = asked.model.info
     return AnswerSources(
         info,
         groups,
         float(asked.plain.mean()),
+        asked.output,
         count,
         parted,
         parts,
@@ -267,15 +348,17 @@ def _measured(
     )
 
 
-def _random_spans(prompt: "Tokens", places: Sequence[int], draws: int, seed: int = 0) -> Iterator[list[int]]:
+def _random_spans(
+    prompt: "Tokens", places: Sequence[int], draws: int, sinks: Set[int] = frozenset([0])
+) -> Iterator[list[int]]:
     """Draw spans of as many neighbouring tokens from the rest of the prompt; none where it has no room for one."""
-    taken, size = {0, *places}, len(places)
+    taken, size = {*sinks, *places}, len(places)
     starts = (
         [start for start in range(1, len(prompt) - size + 1) if taken.isdisjoint(range(start, start + size))]
         if size
         else []
     )
-    for start in sorted(np.random.default_rng(seed).permutation(starts)[:draws].tolist()):
+    for start in sorted(np.random.default_rng(0).permutation(starts)[:draws].tolist()):
         yield list(range(start, start + size))
 
 
@@ -298,10 +381,15 @@ class PairEffect(NamedTuple):
 
 
 def _pairs(
-    asked: "Answer", parts: Sequence[_Source], effects: Doubles, controls: Doubles, draws: int
+    asked: "Answer | MeasuredText",
+    parts: Sequence[_Source],
+    effects: Doubles,
+    controls: Doubles,
+    draws: int,
+    rest: str = REST,
 ) -> list[PairEffect]:
     """Hide parts two at a time where no part alone does more than random spans: they can stand in for each other."""
-    there = [number for number, one in enumerate(parts) if one.places and one.name != REST]
+    there = [number for number, one in enumerate(parts) if one.places and one.name != rest]
     alone = any(effects[number] > np.nanmax(controls[number], initial=0.0) for number in there)
     if alone or not 2 <= len(there) <= PAIRED or not draws:
         return []
@@ -311,7 +399,7 @@ def _pairs(
         for first, second in two:
             places = sorted({*parts[first].places, *parts[second].places})
             effect = float((asked.plain - asked.without(places)).mean())
-            spans = list(_random_spans(asked.prompt, places, draws))
+            spans = list(_random_spans(asked.prompt, places, draws, asked.sinks))
             most = max((float((asked.plain - asked.without(one)).mean()) for one in spans), default=np.nan)
             if effect > np.nanmax([most, *controls[[first, second]].ravel(), 0.0]):
                 found.append(PairEffect(first, second, effect, most))
@@ -321,6 +409,12 @@ def _pairs(
 
 # --- the result -----------------------------------------------------------------------------------------
 
+OF_OUTPUT = (
+    "share: of the attention of the tokens that the output reads, without what goes to special tokens; length: the "
+    "share that the part's length would give",
+    "effect: by how much the output falls (or moves, if it is a distance) if no other token sees the part; random: the "
+    "same for spans of that length from the rest of the text",
+)
 MEANING = (
     "share: of the attention of the rows that wrote the answer, without what goes to the first token, a sink; length: "
     "the share that the part's length would give",
@@ -400,7 +494,8 @@ class SourcesDocument(TypedDict):
 
     model: ModelDocument
     partial: Annotated[bool, "true if it was interrupted: what is missing is null"]
-    answer: Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]
+    answer: NotRequired[Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]]
+    output: NotRequired[Annotated[OutputDocument, "what is measured in its place, with an encoder or `--target`"]]
     parts: list[_PartEntry]
     agreement: _AgreementEntry | None
     pairs: list[_PairEntry]
@@ -412,13 +507,15 @@ class SourcesDocument(TypedDict):
 class AnswerSources(Result):
     """The sources of an answer. The arrays have the answer as a whole first, then its units.
 
-    log_probability: of the answer, mean over its tokens. tokens: of the prompt and the answer. shares, lengths,
+    value: the log-probability of the answer, mean over its tokens; or the output's. output: what is measured, if it is
+    no answer. tokens: of the prompt and the answer. shares, lengths,
     effects: `[unit, part]`. controls: `[part, draw]`. heads: by part (layer, head, weight). removed: `[part]`.
     """
 
     model: ModelInfo
-    answer: list[_AnswerPiece]
-    log_probability: float
+    answer: list[_AnswerUnit]
+    value: float
+    output: "MeasuredOutput | None"
     tokens: int
     prompt: PartedText
     parts: list[_Source]
@@ -435,6 +532,19 @@ class AnswerSources(Result):
         return titled(self, self.model.full_name, f"{len(self.parts)} parts", self.verdict)
 
     @property
+    def _unit(self) -> str:
+        """The unit of effects, as it follows a number."""
+        return " nats a token" if self.output is None else ""
+
+    @property
+    def _meaning(self) -> tuple[str, str]:
+        return MEANING if self.output is None else OF_OUTPUT
+
+    @property
+    def _subject(self) -> str:
+        return "the answer" if self.output is None else self.output.about
+
+    @property
     def agreement(self) -> RankCorrelation | None:
         """Spearman's rank correlation of shares and effects."""
         known = ~np.isnan(self.effects[0])
@@ -443,17 +553,19 @@ class AnswerSources(Result):
     @property
     def verdict(self) -> str:
         """Say which named part the answer rests on, beside its control; or that none alone does more than chance."""
-        named = [one.name != REST or len(self.parts) == 1 for one in self.parts]
+        named = [one.name != self.prompt.rest or len(self.parts) == 1 for one in self.parts]
         effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
         best = int(effects.argmax())
         drawn = self.controls[best][~np.isnan(self.controls[best])]
         if not np.isfinite(effects[best]):
             return "no effect was measured"
         if len(drawn) == 0:
-            return f"hiding {self.parts[best].name} costs {effects[best]:.2f} nats a token; there is no control"
+            return f"hiding {self.parts[best].name} costs {effects[best]:.2f}{self._unit}; there is no control"
         beside = f"{len(drawn)} random spans of that length {drawn.min():.2f} to {drawn.max():.2f}"
         if effects[best] > max(drawn.max(), 0.0):
-            return f"the answer rests on {self.parts[best].name} (effect {effects[best]:.2f} nats a token; {beside})"
+            return (
+                f"{self._subject} rests on {self.parts[best].name} (effect {effects[best]:.2f}{self._unit}; {beside})"
+            )
         if self.pairs:
             pair = self.pairs[0]
             names = f"{self.parts[pair.first].name} and {self.parts[pair.second].name}"
@@ -463,7 +575,7 @@ class AnswerSources(Result):
             )
         return (
             f"no part alone does more than random spans of its length: {self.parts[best].name} has the largest effect, "
-            f"{effects[best]:.2f} nats a token; {beside}"
+            f"{effects[best]:.2f}{self._unit}; {beside}"
         )
 
     def document(self) -> SourcesDocument:
@@ -492,14 +604,9 @@ class AnswerSources(Result):
             entries.append(entry)
         found, names = self.agreement, [one.name for one in self.parts]
         whole = self.answer[0]
-        document: SourcesDocument = {
+        measured: SourcesDocument = {
             "model": self.model.document(),
             "partial": self.partial,
-            "answer": {
-                "text": whole.text,
-                "tokens": len(whole.places),
-                "log_probability": self.log_probability,
-            },
             "parts": entries,
             "agreement": None if found is None else cast("_AgreementEntry", dict(vars(found))),
             "pairs": [
@@ -508,6 +615,12 @@ class AnswerSources(Result):
             ],
             "verdict": self.verdict,
         }
+        document = measured
+        if self.output is None:
+            answer: _AnswerEntry = {"text": whole.text, "tokens": len(whole.places), "log_probability": self.value}
+            document["answer"] = answer
+        else:
+            document["output"] = self.output.document()
         if len(self.answer) > 1:
             document["units"] = [
                 {
@@ -521,17 +634,10 @@ class AnswerSources(Result):
 
     def report(self) -> Report:
         """Show the prompt shaded by effect, the parts with shares, effects and controls, and the verdict."""
-        largest = max(float(np.nanmax(self.effects[0], initial=0.0)), 1e-9)
-        shades = [max(0.0, float(effect)) / largest if effect == effect else None for effect in self.effects[0]]
-        by_name = {one.name: shade for one, shade in zip(self.parts, shades, strict=True)}
-        if self.prompt.parts:
-            runs = [(run.name, self.prompt.text[run.start : run.end]) for run in self.prompt.runs]
-        else:
-            runs = [(one.name, one.text) for one in self.parts]
-        pieces = [ShadedPiece("" if name == REST else name, words, by_name.get(name)) for name, words in runs]
         rows = []
         for number, one in enumerate(self.parts):
-            named = one.name if one.name == REST else f"{one.name}: {shorten(' '.join(one.text.split()), BEGINNING)}"
+            begins = shorten(" ".join(one.text.split()), BEGINNING)
+            named = one.name if one.name == self.prompt.rest else f"{one.name}: {begins}"
             rows.append([named, *self._cells(number)])
         columns = [
             Column("part", "name"),
@@ -573,17 +679,42 @@ class AnswerSources(Result):
                 *(["PARTIAL"] if self.partial else []),
             ],
             [
-                ShadedText(pieces),
-                TextLine(f"answer: {whole.text.strip()}", "strong"),
+                self._prompt(verdicts),
+                TextLine(f"{'answer' if self.output is None else 'output'}: {whole.text.strip()}", "strong"),
                 Table(columns, rows),
                 *units,
-                *(TextLine(one, caption=True) for one in MEANING),
+                *(TextLine(one, caption=True) for one in self._meaning),
                 *(TextLine(one, "strong") for one in verdicts),
             ],
             self.document,
             lambda document: document["parts"],
             picture=lambda: [self._bars()],
         )
+
+    def _prompt(self, verdicts: Sequence[str]) -> PromptAndAnswer:
+        """Show the prompt with its parts shaded, beside the answer."""
+        places = {one.name: number for number, one in enumerate(self.parts)}
+        if self.prompt.parts:
+            pieces = [PromptPiece(places[one.name], self.prompt.text[one.start : one.end]) for one in self.prompt.runs]
+        else:
+            pieces = [PromptPiece(number, f"{one.text} ") for number, one in enumerate(self.parts)]
+        answer = [
+            AnswerPiece(one.text, self.shares[number].tolist(), [_known(effect) for effect in self.effects[number]])
+            for number, one in enumerate(self.answer)
+        ]
+        facts = []
+        for number, one in enumerate(self.parts):
+            tokens, share, length, effect, mean, least, most, *_, heads = self._cells(number)
+            facts.append(
+                [
+                    f"{one.name}: {tokens} tokens, {share} of the attention ({length} by its length).",
+                    f"Effect {effect}{self._unit}; random spans {mean}, from {least} to {most}.",
+                    f"Most weight: heads {heads}.",
+                ]
+            )
+        names = [one.name for one in self.parts]
+        title = [model_name(self.model.full_name), "sources of an answer"]
+        return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, self._meaning)
 
     def _cells(self, number: int) -> list[str]:
         drawn = self.controls[number][~np.isnan(self.controls[number])]
@@ -629,8 +760,14 @@ class AnswerSources(Result):
             [BarBlock("part", ["effect", "random, most", "share", "length"], rows)],
             about=("bar", "mark", "faint", "faint"),
             leaving=(3, 2, 1),
-            notes=["bar: effect in nats a token; mark: the largest of random spans of that length", self.verdict],
-            title=[model_name(self.model.full_name), f"answer: {shorten(self.answer[0].text.strip(), BEGINNING)}"],
+            notes=[
+                f"bar: effect{self._unit and f' in{self._unit}'}; mark: the largest of random spans of that length",
+                self.verdict,
+            ],
+            title=[
+                model_name(self.model.full_name),
+                f"{self._subject}: {shorten(self.answer[0].text.strip(), BEGINNING)}",
+            ],
             most=largest,
         )
 

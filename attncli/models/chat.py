@@ -1,4 +1,4 @@
-"""Apply a checkpoint's chat template: text around a message, as its model was trained to read it.
+"""Apply a checkpoint's chat template: text around messages, as its model was trained to read it.
 
 A template is a program in a checkpoint. transformers runs it in jinja2's sandbox, which limits neither time nor memory.
 So this runs in a process of its own, which has both limits.
@@ -9,13 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attncli.base.errors import RequestError
-from attncli.base.printable import first_line, shorten
+from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import first_line, printable, shorten
 from attncli.base.untrusted import read_json, read_regular
+from attncli.text.chats import Chat, Marked, located
+from attncli.text.units import PartedText
 
 SETTINGS_FILE, TEMPLATE_FILE = "tokenizer_config.json", "chat_template.jinja"
 _LONGEST_FILE = 2**22  # bytes
@@ -27,18 +31,23 @@ _MARKS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from attncli.models.chat import render; render()"
 
 
-def chat_prompt(directory: Path, message: str) -> str:
-    """Return the text in which a checkpoint expects a user's message and begins its answer.
+def chat_text(directory: Path, chat: Chat) -> PartedText:
+    """Return the text in which a checkpoint expects a chat, with a part for each message.
+
+    If the last message is not the assistant's, the text ends where the model's answer begins. A Notice names messages
+    that the template leaves out.
 
     Raises RequestError if the checkpoint has no chat template, or its template fails or exceeds the limits.
     """
     settings = _settings_of(directory)
     stated = {name: settings.get(name) for name in _MARKS}
     contents = {name: mark.get("content") if isinstance(mark, dict) else mark for name, mark in stated.items()}
+    marked = [Marked.of(chat, every) for every in (True, False)]
     job = {
         "template": _template_of(directory, settings),
         "marks": {name: token for name, token in contents.items() if isinstance(token, str)},
-        "messages": [{"role": "user", "content": message}],
+        "chats": [chat, *(one.private for one in marked)],
+        "answered": chat.messages[-1]["role"] == "assistant",
         "seconds": _LONGEST_WORK,
     }
     try:
@@ -58,32 +67,46 @@ def chat_prompt(directory: Path, message: str) -> str:
     elif done.returncode != 0:
         why = f"its process ended with exit code {done.returncode}"
     else:
-        made = json.loads(done.stdout)
-        if "prompt" in made:
-            return str(made["prompt"])
-        why = made["why"]
+        [plain, *others] = json.loads(done.stdout)
+        if "prompt" in plain:
+            prompts = [one.get("prompt") for one in others]
+            parted, left_out = located(plain["prompt"], list(zip(marked, prompts, strict=True)))
+            if left_out:
+                names = ", ".join(map(printable, left_out))
+                warnings.warn(f"the chat template leaves out: {names}", Notice, stacklevel=2)
+            return parted
+        why = plain["why"]
     raise RequestError(f"the chat template in {directory} fails: {why}")
 
 
 def render() -> None:
-    """Read a template and what it is applied to from stdin, and write the prompt, or why there is none, to stdout."""
-    from transformers.utils.chat_template_utils import render_jinja_template
+    """Read a template and the chats it is applied to from stdin. Write each prompt, or why there is none, to stdout."""
+    from transformers.utils.chat_template_utils import render_jinja_template  # takes long, and no time of the template
 
     job = json.load(sys.stdin)
     _limit(job["seconds"])
-    made: dict[str, str] = {}
+    made: list[dict[str, str]] = []
+    for messages, tools in job["chats"]:
+        made.append(prompt_of(render_jinja_template, job, messages, tools))
+        if "why" in made[0]:
+            break
+    json.dump(made, sys.stdout)
+
+
+def prompt_of(
+    apply: Callable[..., Any], job: dict[str, Any], messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
+) -> dict[str, str]:
+    """Apply a job's template to messages, with transformers' function. Return the prompt, or why there is none."""
     try:
-        [prompt], _ = render_jinja_template(
-            [job["messages"]], chat_template=job["template"], add_generation_prompt=True, **job["marks"]
-        )
+        more = {"add_generation_prompt": not job["answered"], **job["marks"]}
+        [prompt], _ = apply([messages], tools, chat_template=job["template"], **more)
         if len(prompt) > _LONGEST_PROMPT:
             raise ValueError(f"it writes more than {_LONGEST_PROMPT:,} characters")
-        made["prompt"] = prompt
     except MemoryError:
-        made["why"] = f"it needs more than {_MOST_MEMORY / 1e9:.1f} GB"
+        return {"why": f"it needs more than {_MOST_MEMORY / 1e9:.1f} GB"}
     except Exception as error:  # noqa: BLE001  (a template can raise any)
-        made["why"] = shorten(first_line(error), 200)
-    json.dump(made, sys.stdout)
+        return {"why": shorten(first_line(error), 200)}
+    return {"prompt": prompt}
 
 
 def _limit(seconds: int) -> None:

@@ -56,6 +56,30 @@ class PlaceDocument(TypedDict):
     shown: NotRequired[Annotated[str, "as displayed (`explain`, `find`)"]]
 
 
+class LikelyDocument(TypedDict):
+    """The likeliest tokens, the first one first."""
+
+    token: Annotated[str, "as in the vocabulary"]
+    shown: Annotated[str, "as displayed"]
+    probability: float
+
+
+class LensLayerDocument(TypedDict):
+    """The embeddings, if no layers were chosen, and then the layers."""
+
+    layer: Annotated[int | None, "null: after the embeddings"]
+    likeliest: list[LikelyDocument]
+
+
+class LensDocument(TypedDict):
+    """With `--lens`: the tokens that the vectors after each layer would predict. `records` is empty then."""
+
+    query: Annotated[PlaceDocument, "the token after which a token is predicted, or in whose place"]
+    mask: str
+    tokens: Annotated[list[str], "of the text", "`[token]`"]
+    layers: list[LensLayerDocument]
+
+
 class HeadDocument(TypedDict):
     """A head, with further fields where it is used."""
 

@@ -170,20 +170,21 @@ class PartedText:
     rest: str = REST
 
     @classmethod
-    def tagged(cls, text: str) -> "PartedText":
+    def tagged(cls, text: str, keep: bool = False) -> "PartedText":
         """Take the parts from the tags in a text: `<doc id="2"> ... </doc>` is the part "doc 2".
 
-        The tags are removed, and the white space just inside them. A part is named by its tag and its `id` (or `name`,
-        `index`, `n`); parts without one are counted, "doc", "doc 2". A tag that is only opened, without a name, or only
-        closed is text, such as `<br>` and `vector<int>`.
+        The tags are removed, and the white space just inside them; `keep` keeps both. A part is named by its tag and
+        its `id` (or `name`, `index`, `n`); parts without one are counted, "doc", "doc 2". A tag that is only opened,
+        without a name, or only closed is text, such as `<br>` and `vector<int>`.
 
         Raises RequestError for tags that overlap or are not closed, and for two parts of the same name.
         """
         tags = _tags_of_parts(text)
         pieces = [_text_between(text, *pair) for pair in pairwise([None, *tags, None])]
+        places = [tag.start() if tag["closes"] else tag.end() for tag in tags] if keep else accumulate(map(len, pieces))
         parts: list[Part] = []
         open_tags: list[tuple[re.Match[str], int]] = []  # with the numbers of their parts
-        for tag, name, place in zip(tags, _names_of(tags), accumulate(map(len, pieces)), strict=False):
+        for tag, name, place in zip(tags, _names_of(tags), places, strict=False):
             if not tag["closes"]:
                 open_tags.append((tag, len(parts)))
                 parts.append(Part(name, place, place))
@@ -195,7 +196,7 @@ class PartedText:
         if open_tags:
             tag, _ = open_tags[-1]
             raise RequestError(f"{_where(tag)} is not closed: add </{tag['name']}> after its text")
-        return cls("".join(pieces), tuple(parts))
+        return cls(text if keep else "".join(pieces), tuple(parts))
 
     @classmethod
     def joined(cls, named: Sequence[tuple[str, str]], text: str = "") -> "PartedText":

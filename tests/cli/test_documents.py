@@ -36,16 +36,17 @@ CALLS = {
         "run -m made-up -l all @", "run -m tiny --without 0.1 @",
         "run -m gpt2 @", "run -m gpt_oss @", "run -m t5 @", "run -m t5 --which encoder @", "run --from written.npz",
         "run -m ./mpnet -l 1 -H 2 --terms @",
-        "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
+        "run -m gpt2 --lens @", "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
     ],
     "find": [
         "find -m tiny cat sat @", "find -m tiny the cat -f lines.txt", "find -m tiny --by content @",
+        "find -m gpt2 --by logit @",
         "find -m tiny --by previous -f lines.txt",
     ],
     "explain": [
         "explain -m tiny -l 0 -H 1 --query cat --block @", "explain -m tiny --mask causal @",
         "explain --from vectors.npz", "explain --from decoder.npz", "explain -m gpt_oss @", "explain -m t5 @",
-        "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @",
+        "explain -m gpt2 --logit @", "explain -m ./modernbert @", "explain -m ./mpnet @", "explain -m ./qwen3 @",
         "explain -m ./llama --pad-to 30 @",
     ],
     "mask": [
@@ -80,11 +81,12 @@ CALLS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 2 @", "sources -m gpt2 --answer cat --each token --remove -f tags.txt",
-        "sources -m gpt2 --answer cat --draws 1 -f twins.txt",
+        "sources -m gpt2 --answer cat --draws 1 -f twins.txt", "sources -m classes --target LABEL_0 --draws 1 @",
     ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --words @ @@",
-        "similar -m ./sentences -f lines.txt", "similar -m ./sentences -f lines.txt --apart 0,1",
+        "similar -m ./sentences -f lines.txt", "similar -m ./sentences --maxsim @ @@",
+        "similar -m ./sentences -f lines.txt --apart 0,1",
     ],
     "stats": [
         "stats -m tiny lines.txt", "stats --from stats.json",

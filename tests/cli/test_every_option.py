@@ -45,6 +45,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "vectors": ("0.0",),
     "top_k": ("1",),
     "answer": ("the mat",),
+    "chat": ("chat.json",),  # which is not there
+    "parts": ("notes=one.txt",),
     "each": ("token",),
     "draws": ("2",),
     "kinds": ("kinds.json",),  # which is not there
@@ -136,6 +138,7 @@ WAYS = {
         f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @", "run --from maps.npz",
         "run --from maps.npz -l 1 -H 0", "run --from maps.npz --json",
         "run --from terms.safetensors -l 1 -H 2", "run --from terms.safetensors -l 1 -H 2 --json",
+        "run -m gpt2 --lens @",
     ],
     "view": [f"view {M} -o a.html @", "view --from maps.npz -o a.html", "view --from masks.safetensors -o a.html"],
     "heatmap": [
@@ -144,7 +147,7 @@ WAYS = {
         "heatmap --from terms.safetensors -l 1 -H 2 -o a.svg",
     ],
     "explain": [f"explain {M} @", f"explain {M} --json @", f"explain {M} -o a.svg @", f"explain {M} -o a.csv @",
-        f"explain {M} --block @", f"explain {M} --block --json @",
+        f"explain {M} --block @", f"explain {M} --block --json @", "explain -m gpt2 --logit --json @",
         "explain --from vectors.safetensors", "explain --from vectors.safetensors -o a.svg",
     ],
     "mask": [f"mask {M} @", f"mask {M} --json @", f"mask {M} -o a.svg @", f"mask {M} --json -o a.svg @",
@@ -162,6 +165,7 @@ WAYS = {
     "find": [
         f"find {M} cat sat @", f"find {M} cat sat @ --json", f"find {M} --by content @", f"find {M} --by previous @",
         f"find {M} cat sat @ -o a.csv", "find cat sat --from maps.npz", f"find {M} cat sat -f lines.txt",
+        "find -m gpt2 --by logit @", "find -m gpt2 --by logit --json @",
     ],
     "generate": [
         "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
@@ -169,7 +173,7 @@ WAYS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
-        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @",
+        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @", "sources -m classes --draws 1 @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
@@ -200,6 +204,7 @@ WAYS = {
         "similar -m sentences @ @@", "similar -m sentences --words --json @ @@",
         "similar -m sentences -o a.csv @ @@", "similar -m sentences -f lines.txt", "similar -m sentences -o a.svg @ @@",
         "similar -m sentences -f lines.txt --apart 0,1", "similar -m sentences -o a.html @ @@",
+        "similar -m sentences --maxsim @ @@",
     ],
     "check": [
         "check mine.py:attention", "check mine.py:attention --json", f"check mine.py:attention {M} @",

@@ -1,5 +1,6 @@
 """attncli sources: shares, effects and their controls, on small random decoders and by hand."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli import RequestError, load_model, sources
+from attncli import RequestError, cut, load_model, sources
 from attncli.effects.answer import Answer, Hidden
 from attncli.features.sources import PairEffect, _pairs, _random_spans, _Source
 from attncli.models.generation import prompt_tokens
@@ -76,7 +77,7 @@ def test_random_spans_are_of_one_length_and_from_elsewhere(length, data):
 def test_parts_that_stand_in_for_each_other_are_found_by_hiding_two():
     """The answer needs the token at 2 or the one at 5."""
     parts = [_Source(name, name, [place]) for name, place in (("a", 2), ("b", 5), ("c", 8))]
-    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12))
+    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12), sinks=frozenset([0]))
     asked.without = lambda places: np.array([-3.0 if {2, 5} <= {*places} else 0.0])
     assert _pairs(asked, parts, np.zeros(3), np.zeros((3, 4)), 4) == [PairEffect(0, 1, 3.0, 0.0)]
     assert _pairs(asked, parts, np.array([1.0, 0, 0]), np.zeros((3, 4)), 4) == []
@@ -118,6 +119,39 @@ def test_without_tags_sentences_are_the_parts(llama):
     assert [one.text for one in found.parts] == ["the cat sat.", "it is big.", "the"]
 
 
+@pytest.fixture(scope="module")
+def chatting(tmp_path_factory):
+    """A decoder with a chat template."""
+    path = make_checkpoint(tmp_path_factory.mktemp("chatting") / "llama", "llama", "ForCausalLM")
+    settings = path / "tokenizer_config.json"
+    template = "{{ bos_token }}{% for m in messages %}it {{ m.content }} big {% endfor %}"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "chat_template": template}))
+    return load_model(str(path), device="cpu")
+
+
+def test_messages_are_the_parts_of_a_chat_and_the_last_one_the_answer(chatting, tmp_path):
+    messages = [{"role": "user", "content": "the cat"}, {"role": "user", "content": "sat"}]
+    (tmp_path / "chat.json").write_text(json.dumps([*messages, {"role": "assistant", "content": "the cat sat"}]))
+    found = sources(chatting, chat=str(tmp_path / "chat.json"), draws=0)
+    assert [(one.name, one.text) for one in found.parts[:2]] == [("user", "the cat"), ("user 2", "sat")]
+    assert found.parts[2].name == "template" and found.answer[0].text.strip() == "the cat sat"
+    every = sorted(place for one in found.parts for place in one.places)
+    assert every == list(range(1, found.tokens - len(found.answer[0].places)))
+    (tmp_path / "chat.json").write_text(json.dumps(messages))
+    assert sources(chatting, chat=str(tmp_path / "chat.json"), answer="cat", draws=0).parts == found.parts
+    (tmp_path / "chat.json").write_text("[")
+    with pytest.raises(RequestError, match="is no JSON"):
+        sources(chatting, chat=str(tmp_path / "chat.json"))
+
+
+def test_files_are_parts(llama, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat sat")
+    found = sources(llama, "it is big. the", parts=[f"notes={tmp_path / 'a.txt'}"], answer="cat", draws=0)
+    assert [(one.name, one.text) for one in found.parts] == [("notes", "the cat sat"), ("(rest)", "it is big. the")]
+    with pytest.raises(RequestError, match="--part 'notes' is no NAME=FILE"):
+        sources(llama, parts=["notes"])
+
+
 def test_a_verdict_names_a_part_only_beyond_its_random_spans(llama):
     found = sources(llama, PROMPT, answer="cat", draws=3)
     for effects, controls, says in (
@@ -147,6 +181,23 @@ def test_what_can_not_be_met_is_said(llama, prompt, more, says):
         sources(llama, prompt, **more)
 
 
-def test_an_encoder_writes_no_answer(minilm):
-    with pytest.raises(RequestError, match="writes no text"):
+@pytest.mark.parametrize("asked", [{"similar_to": "A cat sits."}, {}], ids=["cosine", "distance"])
+def test_of_an_encoder_an_output_is_measured(minilm, asked):
+    """The effect is that of cutting all edges from other tokens to the part, in all heads."""
+    text = "The cat sat. The dog ran away."
+    found = sources(minilm, text, draws=1, **asked)
+    [record] = minilm.attend_tokens([minilm.tokenizer.encode(text)])
+    specials = {0, len(record.tokens) - 1}
+    for number, part in enumerate(found.parts):
+        others = [query for query in range(len(record.tokens)) if query not in part.places]
+        edges = [(query, key) for query in others for key in part.places]
+        expected = cut(minilm, text, edges=edges, **asked).effects[0]
+        np.testing.assert_allclose(found.effects[0, number], -expected if asked else expected, atol=1e-6)
+    rows = record.weights.mean(axis=2)
+    real = [place for place in range(len(record.tokens)) if place not in specials]
+    wanted = [rows[..., part.places].sum() / rows[..., real].sum() for part in found.parts]
+    np.testing.assert_allclose(found.shares[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(found.lengths[0], [len(part.places) / len(real) for part in found.parts])
+    assert found.document()["output"]["kind"] == ("cosine" if asked else "distance")
+    with pytest.raises(RequestError, match="answer has no effect where an output is measured"):
         sources(minilm, PROMPT, answer="cat")

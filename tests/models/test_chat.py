@@ -6,7 +6,11 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from attncli import RequestError
+from attncli.base.errors import Notice
 from attncli.models import chat
+from attncli.models.hub import locate
+from attncli.text.chats import Chat
+from attncli.text.units import Part, PartedText
 
 LOOP = "{% for a in range(99999) %}"
 # What templates use, in one: marks, messages, filters, transformers' own tags, a namespace and a break.
@@ -20,7 +24,7 @@ TEMPLATE = """{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m['content
 
 def applied(directory, template, **settings):
     (directory / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
-    return chat.chat_prompt(directory, "the cat")
+    return chat.chat_text(directory, Chat.of_user("the cat")).text
 
 
 def test_the_prompt_is_the_one_of_transformers(tmp_path):
@@ -74,8 +78,43 @@ def test_settings_of_another_type_count_for_nothing(tmp_path):
         "sep_token": 5,
         "cls_token": True,
     }
-    template = "".join(f"{{{{ {name} is defined }}}} " for name in marks)
+    template = "".join(f"{{{{ {name} is defined }}}} " for name in marks) + "{{ messages[0].content }}"
     named = [{"name": name, "template": "b"} for name in (["default"], {"a": 1}, 5, None)]
-    assert applied(tmp_path, [{"name": "default", "template": template}, *named, "c"], **marks) == "False " * 5
+    assert (
+        applied(tmp_path, [{"name": "default", "template": template}, *named, "c"], **marks) == "False " * 5 + "the cat"
+    )
     with pytest.raises(RequestError, match="has no chat template"):
         applied(tmp_path, [*named, "c"])
+
+
+def test_a_chat_is_parted_by_its_messages(tmp_path):
+    template = "{% for m in messages if m.role != 'tool' %}<{{ m.role }}>{{ m.content | trim }}\n{% endfor %}"
+    template += "{% if add_generation_prompt %}<assistant>{% endif %}"
+    (tmp_path / "chat_template.jinja").write_text(template)
+    messages = [{"role": "user", "content": " Hi "}, {"role": "tool", "content": "5"}]
+    with pytest.warns(Notice, match="^the chat template leaves out: tool$"):
+        parted = chat.chat_text(tmp_path, Chat(messages))
+    assert parted == PartedText("<user>Hi\n<assistant>", (Part("user", 6, 8),), "template")
+    messages[1] = {"role": "assistant", "content": "Hello"}
+    parted = chat.chat_text(tmp_path, Chat(messages))
+    assert parted.text == "<user>Hi\n<assistant>Hello\n" and parted.parts[1] == ("assistant", 20, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [True, False])
+def test_the_chat_of_a_published_model(system):
+    from transformers import AutoTokenizer
+
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Is it 3 or 4?"},
+        {"role": "assistant", "content": "It is 4."},
+        {"role": "user", "content": "Is it 3 or 4? "},
+    ][not system :]
+    path = locate("smollm2").path
+    parted = chat.chat_text(path, Chat(messages))
+    theirs = AutoTokenizer.from_pretrained(path)
+    assert parted.text == theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    contents = [one["content"].strip() for one in messages]
+    assert [parted.text[part.start : part.end] for part in parted.parts] == contents
+    assert [part.name for part in parted.parts] == ["system", "user", "assistant", "user 2"][not system :]

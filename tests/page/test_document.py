@@ -146,7 +146,7 @@ def test_72_heads_take_at_most_so_many_bytes(minilm, long, tokens, most):
 # --- modules ---------------------------------------------------------------------------------------------
 
 
-MAINS = (MAIN, panels.MAIN, LIVE_MAIN)
+MAINS = (MAIN, panels.MAIN, LIVE_MAIN, "sources")
 FILES = sorted(path.stem for path in FOLDER.glob("*.js"))
 START = re.compile(r"^const \$(\w+) = \(\(\) => \{$", re.MULTILINE)
 

@@ -23,7 +23,8 @@ from attncli.features import options
 from attncli.features.ablate import Ablation, ablation, heads_table
 from attncli.features.inputs import notify, open_model, read_lines
 from attncli.features.measure import measure, no_effect
-from attncli.features.options import MODEL, TEXT, argument, option
+from attncli.features.options import MODEL, SELECTION, TEXT, argument, option
+from attncli.features.similar.maxsim import MaxSim, MaxSimDocument, late_interaction
 from attncli.record import ModelInfo
 from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument
@@ -51,6 +52,10 @@ def similar(
         str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
     ] = None,
     words: options.Words = False,
+    maxsim: Annotated[
+        bool,
+        option(SELECTION, "--maxsim", help="Late interaction (ColBERT): cosines of tokens."),
+    ] = False,
     top: Annotated[int | None, options.top("List N pairs and N heads.", show_default=str(LISTED))] = None,
     mask: options.MaskOption = None,
     pool: Annotated[
@@ -63,17 +68,18 @@ def similar(
         ),
     ] = None,
     **how: "Unpack[options.ComputeOptions]",
-) -> "Similarity | Cosines":
+) -> "Similarity | Cosines | MaxSim":
     """Find out which pairs of tokens make two texts similar.
 
     The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
     cells sum to it exactly. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all
-    cosines.
+    cosines. --maxsim: the best match in B of each token of A.
 
     \b
     Examples:
       attncli similar "The cat sat on the mat." "A cat is sitting on a rug."
       attncli similar -o pairs.png "The cat sat." "A cat sits."
+      attncli similar --maxsim "who sat there" "The cat sat on the mat."
       attncli similar -f sample_inputs/similarity.txt
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
@@ -85,7 +91,7 @@ def similar(
             raise RequestError("both texts and --file are given: which are meant?")
         texts = read_lines(file)
         if apart is None:
-            no_effect("on a matrix of cosines; --apart takes one apart", words=words, top=top)
+            no_effect("on a matrix of cosines; --apart takes one apart", words=words, top=top, maxsim=maxsim)
             return cosines(open_model(model, **how), texts, mask, pool)
         texts = [texts[number] for number in select(apart, len(texts), "text")]
         if len(texts) != 2:
@@ -99,6 +105,9 @@ def similar(
         raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
     check_text("first", first)
     check_text("second", second)
+    if maxsim:
+        no_effect("with --maxsim, which pools nothing and lists every token", words=words, pool=pool, top=top)
+        return late_interaction(open_model(model, **how), first, second, mask)
     opened = pooled_as(open_model(model, **how), pool)
     question = make_question(opened, first, Asking(similar_to=second, mask=mask))
     assert isinstance(question, Cosine)
@@ -153,11 +162,11 @@ class _EffectEntry(TypedDict):
 
 class SimilarDocument(TypedDict):
     """`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per
-    pair of texts, `text,other,cosine`.
+    pair of texts, `text,other,cosine`; with `--maxsim` a row per entry of `matches`.
     """
 
     model: ModelDocument
-    cosine: NotRequired[Annotated[float, "of two texts, A and B, like all fields but the last two"]]
+    cosine: NotRequired[Annotated[float, "of two texts, A and B, like all fields but the last three"]]
     sum: NotRequired[Annotated[float, "sum of all `contributions`"]]
     difference: NotRequired[Annotated[float, "`sum` minus `cosine`: the error of rounding"]]
     pooling: NotRequired[Annotated[list[str], "the steps from a text's vectors to its embedding", "`[pooling]`"]]
@@ -169,6 +178,7 @@ class SimilarDocument(TypedDict):
     effects: NotRequired[list[_EffectEntry]]
     texts: NotRequired[Annotated[list[str], "for several texts (`-f`)", "`[text]`"]]
     cosines: NotRequired[Annotated[list[list[float]], "", "`[text][text]`"]]
+    maxsim: NotRequired[MaxSimDocument]
 
 
 @dataclass(frozen=True)

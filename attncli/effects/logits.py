@@ -1,0 +1,272 @@
+"""Compute what heads add to a logit directly, and what the vectors of every layer would predict.
+
+    logit = f(x + Σ_h o_h W_O,h + Σ feed-forward)
+
+f is the final norm and then the head of the checkpoint. With the scale of every norm frozen, and every activation of
+the checkpoint's head frozen as a factor, the way from a head's output o_h to the logit is linear: the residual
+connection, the norms on it, and f. A head adds o_h · (slope of the logit by o_h) on that way (direct logit attribution;
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). What later heads and feed-forward networks
+make of o_h is not in it: the effect of silencing the head has that too.
+
+The logit lens applies f to the vectors of an earlier layer (nostalgebraist 2020, "interpreting GPT: the logit lens").
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncli.attention import FeedForward, GatedFeedForward
+from attncli.base.errors import RequestError
+from attncli.effects.asking import Asking
+from attncli.effects.question import LabelQuestion, make_question
+from attncli.models.block import Block, Tap
+from attncli.models.engine import Engine
+from attncli.models.model import own_network
+from attncli.models.network import NO_ACTIVATION, Linear
+from attncli.models.output import Output
+from attncli.models.outputs import HeadNetwork
+from attncli.text.tokens import Tokens, masked
+
+_VOCABULARY = ("next", "words")  # outputs that predict tokens
+_PLACES = 100  # roundings, as a share of the largest number, by which a frozen norm may differ from the norm
+
+
+def token_output(model: Engine) -> tuple[str, Output]:
+    """Return the output that predicts tokens, and its name. Raises RequestError if there is none."""
+    outputs, refused = model.available_outputs
+    for name, output in outputs.items():
+        if output.kind in _VOCABULARY:
+            return name, output
+    why = next((refused[name] for name in _VOCABULARY if name in refused), "its files have no head for that")
+    raise RequestError(
+        f"{model.place.name} predicts no tokens ({why}): use a decoder (-m smollm2) or a network for words at [MASK] "
+        "(-m bert-base)"
+    )
+
+
+def check_place(model: Engine, output: Output, tokens: Tokens, at: str | None, option: str) -> None:
+    """Raises RequestError unless a token is named or the text has one [MASK], where words are predicted.
+
+    option: the one that names a token.
+    """
+    if output.kind == "words" and at is None and (count := len(masked(tokens))) != 1:
+        raise RequestError(
+            f"{model.place.name} predicts the word at [MASK], and this text has {count}: write one, or name a token "
+            f"with {option}"
+        )
+
+
+def logit_question(model: Engine, text: str, asking: Asking, option: str = "--at") -> LabelQuestion:
+    """Ask for the logit of the target, or of the token that is likeliest.
+
+    It is at the token `asking.at`; by default at the last token, or at [MASK]. option: the one that names that token.
+
+    Raises RequestError for a model that predicts no tokens, and as `make_question` does.
+    """
+    name, output = token_output(model)
+    check_place(model, output, model.tokenizer.encode(text, asking.pair), asking.at, option)
+    question = make_question(model, text, replace(asking, ask="logit", task=name))
+    assert isinstance(question, LabelQuestion)
+    return question
+
+
+# --- direct logit attribution ---------------------------------------------------------------------------
+
+
+class DirectWay(NamedTuple):
+    """The outputs of one layer's heads, and the slope of the logit by them, `[head, token, head_dim]` each."""
+
+    outputs: Tensor
+    slopes: Tensor
+
+    @property
+    def adds(self) -> list[float]:
+        """What each head adds to the logit."""
+        return (self.outputs.double() * self.slopes.double()).sum(dim=(1, 2)).tolist()
+
+
+class _CutOff(Tap):
+    """Keeps the outputs of all heads, cut off from what they are made of. kept: `[1, head, token, head_dim]`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, Tensor] = {}
+
+    def output(self, block: Block, output: Tensor) -> Tensor:
+        kept = self.kept[block.layer] = output.detach().requires_grad_()
+        return kept
+
+
+def direct_ways(question: LabelQuestion) -> dict[int, DirectWay]:
+    """Return the direct way from the heads of every layer to a logit, by layer.
+
+    Raises RequestError for a network of transformers where it is unknown.
+    """
+    [text] = question.texts
+    model, cut = text.model, _CutOff()
+    with torch.inference_mode(False), torch.enable_grad(), _frozen(model, question.output):
+        last = torch.stack(model.last_hidden([text.tokens], text.mask, [cut]))
+        logit = question([last])[0]
+        if own_network(model) is None:
+            _check_linear(question, last.detach())
+        leaves = list(cut.kept.values())
+        slopes = torch.autograd.grad(logit, leaves, allow_unused=True) if logit.requires_grad else [None] * len(leaves)
+    ways = {}
+    for (layer, outputs), slope in zip(cut.kept.items(), slopes, strict=True):
+        if slope is None:
+            raise _unknown(model, f"the way from layer {layer} to a logit is not the residual connection alone")
+        ways[layer] = DirectWay(outputs[0].detach(), slope[0])
+    return ways
+
+
+def _unknown(model: Engine, why: str) -> RequestError:
+    return RequestError(f"what a head of {model.place.name} adds to a logit is unknown: {why}")
+
+
+def _check_linear(question: LabelQuestion, last: Tensor) -> None:
+    """Raises RequestError unless the head of the checkpoint is linear: its code is transformers'."""
+    with torch.no_grad():
+        none, once, twice = question([torch.cat([0 * last, last, 2 * last])]).tolist()
+    if abs((twice - once) - (once - none)) > _PLACES * question.rounding:
+        raise _unknown(question.texts[0].model, "its output head is not linear")
+
+
+@contextmanager
+def _frozen(model: Engine, output: Output) -> Iterator[None]:
+    """Leave only the residual connection, frozen norms and the frozen output head between heads and logit."""
+    own = own_network(model)
+    if own is not None:
+        hooks = [(one, _hook_of(one)) for part in (own.network, output.network) for one in part.modules()]
+    else:
+        hooks = list(_hooks_in_theirs(model))
+    with ExitStack() as stack:
+        for module, hook in hooks:
+            if hook is not None:
+                stack.callback(module.register_forward_hook(hook).remove)
+        yield
+
+
+_Hook = Callable[[nn.Module, Any, Tensor], Tensor]
+
+
+def _hook_of(module: nn.Module) -> _Hook | None:
+    """Return the hook that freezes a module, or cuts off its output; None where nothing needs to be done."""
+    match module:
+        case FeedForward() | GatedFeedForward():
+            return _detached
+        case Linear() if module.activation != NO_ACTIVATION:
+            return _frozen_activation
+        case HeadNetwork() if module.softcap is not None:
+            return _frozen_cap
+    return _frozen_norm if "Norm" in type(module).__name__ else None
+
+
+def _hooks_in_theirs(model: Engine) -> Iterator[tuple[nn.Module, _Hook]]:
+    """Yield the modules of a network of transformers to freeze, or to cut off: linear layers other than W_O.
+
+    Raises RequestError for a layer with parameters of an unknown kind.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    theirs: Any = model
+    kept = set(map(id, theirs.places.projections.values()))
+    inside = {id(one) for half in ("encoder", "decoder") for one in theirs.stack(half).modules()}
+    for module in theirs.network.modules():
+        if "Norm" in type(module).__name__:
+            yield module, _frozen_norm
+        elif isinstance(module, nn.Linear | Conv1D):
+            if id(module) in inside and id(module) not in kept:
+                yield module, _detached
+        elif id(module) in inside and not isinstance(module, nn.Embedding) and list(module.parameters(recurse=False)):
+            raise _unknown(model, f"its {type(module).__name__} is computed by transformers in an unknown way")
+
+
+def _detached(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+    return output.detach()
+
+
+def _frozen_activation(module: Any, inputs: Any, output: Tensor) -> Tensor:
+    """Return z · f(z)/z, in which the factor f(z)/z is frozen; for GELU and SiLU it is their gate."""
+    z = F.linear(inputs[0], module.weight, module.bias)
+    return z * (output / z).detach().nan_to_num(0.0)
+
+
+def _frozen_cap(module: Any, inputs: Any, output: Tensor) -> Tensor:
+    """Return the scores times the frozen factor by which a softcap makes them smaller."""
+    scores = module.scores(module.parts(inputs[0]))
+    return scores * (output / scores).detach().nan_to_num(1.0)
+
+
+def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
+    """Return (x - mean(x)) g s + b, or x g s + b, with the scale s frozen: a LayerNorm or an RMSNorm of any class.
+
+    g, b and whether the mean is subtracted follow from what the norm makes of three vectors. Raises RequestError for a
+    norm of another form.
+    """
+    [x] = inputs
+    with torch.no_grad():
+        signs = torch.ones_like(x[..., :1, :].flatten(0, -2)[0])
+        signs[1::2] = -1
+        if len(signs) % 2:
+            signs[-3:] = signs.new_tensor([1, 1, -2])  # so that their mean is 0
+        bias, made, moved = (module.forward(one) for one in (0 * signs, signs, signs + 1))
+        gain = (made - bias) / signs
+        centred = torch.allclose(made, moved, rtol=0.1, atol=0.1 * float(gain.abs().max()))
+    line = (x - x.mean(dim=-1, keepdim=True) if centred else x) * gain
+    with torch.no_grad():
+        wide = line.double()
+        scale = ((output - bias) * wide).sum(dim=-1, keepdim=True)
+        scale = scale / wide.square().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        frozen = line * scale.to(line.dtype) + bias
+        off = (frozen - output).abs().max()
+        step = max(torch.finfo(output.dtype).eps, torch.finfo(torch.float32).eps)  # in which transformers normalises
+        if off > _PLACES * step * max(1.0, float(output.abs().max())):
+            raise RequestError(
+                f"what a head adds to a logit is unknown: {type(module).__name__} is neither a LayerNorm nor an RMSNorm"
+            )
+    return line * scale.to(line.dtype) + bias
+
+
+# --- the logit lens -------------------------------------------------------------------------------------
+
+
+def lens(model: Engine, output: Output, tokens: Tokens, place: int, mask: str | None = None) -> Tensor:
+    """Return log P of every token, as the vectors at a place after the embeddings and after each layer predict it.
+
+    `[layer + 1, label]`, float64: the final norm and the head of the checkpoint, applied to each. The last row is what
+    the model predicts. Raises RequestError where transformers runs the network and its final norm is unknown.
+    """
+    with torch.inference_mode():
+        own = own_network(model)
+        if own is not None:
+            states, norm = model.hidden_states(tokens, mask), own.network.final_norm
+        else:
+            states, norm = _states_of_theirs(model, tokens, mask)
+        vectors = torch.stack([one[place] for one in states])
+        if norm is not None:
+            vectors = torch.cat([norm(vectors[:-1]), vectors[-1:]])
+        [logits] = output([vectors], [tokens])
+        return logits.double().log_softmax(dim=-1)
+
+
+def _states_of_theirs(model: Any, tokens: Tokens, mask: str | None) -> tuple[list[Tensor], nn.Module | None]:
+    """Return the vectors after every layer of a network of transformers, and its final norm, if layers end without one.
+
+    Raises RequestError where no norm makes the last vectors.
+    """
+    seen: list[tuple[str, nn.Module, Tensor]] = []
+    with ExitStack() as stack:
+        for name, module in model.stack(model.part).named_modules():
+            if "Norm" in type(module).__name__:
+                hook = module.register_forward_hook(lambda one, _, made, name=name: seen.append((name, one, made)))
+                stack.callback(hook.remove)
+        states = model.hidden_states(tokens, mask)
+    name, norm, made = seen[-1] if seen else ("", None, states[-1][None, :0])
+    if not torch.equal(made.reshape(-1, made.shape[-1]), states[-1]):
+        raise RequestError(f"the final norm of {model.place.name} is unknown, which a lens applies after every layer")
+    of_layer = any(part.isdigit() for part in name.split("."))
+    return states, None if of_layer else norm

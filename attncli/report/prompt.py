@@ -1,0 +1,88 @@
+"""A prompt beside its answer: each part as dark as its number is large, in a terminal and on a page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from attncli.base import __version__
+from attncli.base.printable import printable
+from attncli.report.parts import Part
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attncli.report.canvas import Canvas
+
+DIGITS = 6  # of the numbers of a page
+
+
+class PromptPiece(NamedTuple):
+    """A piece of a prompt: the place of its part, or None, and its text."""
+
+    part: int | None
+    text: str
+
+
+class AnswerPiece(NamedTuple):
+    """A piece of an answer: its text, and for each part its share of attention and its effect, None if unknown."""
+
+    text: str
+    shares: Sequence[float]
+    effects: Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class PromptAndAnswer(Part):
+    """A prompt in pieces, the names of its parts, and an answer: as a whole first, then in pieces.
+
+    facts: for each part sentences about it. about: sentences below the page. A terminal without colour has none of it.
+    """
+
+    heading: Sequence[str]
+    names: Sequence[str]
+    prompt: Sequence[PromptPiece]
+    answer: Sequence[AnswerPiece]
+    facts: Sequence[Sequence[str]]
+    says: Sequence[str]
+    about: Sequence[str]
+
+    def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
+        from rich.text import Text
+
+        from attncli.report.terminal import ground
+
+        if not canvas.colour:
+            return []
+        effects = self.answer[0].effects
+        largest = max((one for one in effects if one is not None), default=0.0) or 1.0
+        shown, before = Text(), None
+        for part, text in self.prompt:
+            effect = None if part is None else effects[part]
+            if part is not None and part != before:
+                shown.append(f"{printable(self.names[part])} ", canvas.faint)
+            style = "" if effect is None or effect <= 0 else ground(effect / largest, canvas)
+            shown.append("\n".join(map(printable, text.strip("\n").split("\n"))), style)
+            shown.append("\n" if text.endswith("\n") else " ")
+            before = part
+        return [shown]
+
+    def page(self) -> str:
+        """Return the page: the prompt on the left, the answer on the right, and what is shaded chosen there."""
+        from attncli.page.document import assembled, script
+
+        def known(numbers: Sequence[float | None]) -> list[float | None]:
+            return [None if one is None else round(float(one), DIGITS) for one in numbers]
+
+        description = {
+            "names": [printable(name) for name in self.names],
+            "prompt": [[part, text] for part, text in self.prompt],
+            "answer": [
+                {"text": one.text, "share": known(one.shares), "effect": known(one.effects)} for one in self.answer
+            ],
+            "facts": [list(map(printable, some)) for some in self.facts],
+            "says": list(map(printable, self.says)),
+            "about": [*map(printable, self.about), f"made by attncli {__version__}"],
+        }
+        heading = " · ".join(map(printable, self.heading))
+        code = script("sources")
+        return assembled(["sources.html"], ["style.css", "sources.css"], code, heading, description, {})
