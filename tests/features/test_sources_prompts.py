@@ -69,7 +69,7 @@ def test_effects_and_shares_are_those_of_transformers(smollm2, smollm2_by_transf
     plain = Plain(smollm2_by_transformers, smollm2.tokenizer.backend, question)
     assert [set(one.places) for one in found.parts] == plain.parts
     usual, maps = plain.run()
-    assert found.log_probability == pytest.approx(usual.mean(), abs=1e-4)
+    assert found.document()["answer"]["log_probability"] == pytest.approx(usual.mean(), abs=1e-4)
     rows = maps[:, :, plain.rows.start : plain.rows.stop]
     shares = np.array([rows[..., sorted(part)].sum() for part in plain.parts]) / rows[..., 1:].sum()
     np.testing.assert_allclose(found.shares[0], shares, rtol=0, atol=1e-5)
