@@ -61,7 +61,7 @@ TEMPLATES = {
     "{% else %}{{ m.role | upper }}: {{ m.content | upper }}\n{% endif %}{% endfor %}",
     # looks at what it writes: whether a user's message is a result, and letter by letter
     "looks": "{% for m in messages %}{% if m.content.startswith('<tool_response>') %}RESULT {{ m.content }}"
-    "{% elif m.content == 'Is it big?' %}QUESTION {{ m.content }}{% else %}{{ m.role }}: {{ m.content }}{% endif %}\n"
+    "{% elif m.content == 'Is it big?\n' %}QUESTION {{ m.content }}{% else %}{{ m.role }}: {{ m.content }}{% endif %}\n"
     "{% endfor %}",
 }
 TWO = Chat([{"role": "system", "content": " Be brief. "}, {"role": "user", "content": "Is it big?\n"}])
