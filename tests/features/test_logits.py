@@ -238,6 +238,7 @@ def test_a_lens_says_what_it_is(model, bert, attncli, tmp_path):
         ({"head": 1}, "head has no effect with --lens, which shows no maps"),
         ({"words": True}, "words has no effect with --lens"),
         ({"measure": "norm"}, "measure has no effect with --lens"),
+        ({"target": "cat"}, "target has no effect with --lens"),
         ({"lens": False, "query": "cat"}, "query has no effect without --lens"),
         ({"query": "dog"}, "no token 'dog'"),
         ({"layer": 9}, "layer 9 is out of range"),
