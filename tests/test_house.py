@@ -27,6 +27,7 @@ def test_no_room_imports_what_it_may_not():
         "bench.corpus",
         "bench.long_texts",
         "bench.maps",
+        "bench.sources",
         "page_bench",
         "plant_mistakes",
         "readme",

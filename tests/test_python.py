@@ -111,7 +111,10 @@ WRONG = {
     "flow of a list": (lambda m: attncli.flow(m, [A]), "text is one text, not a list of 1"),
     "find in texts": (lambda m: attncli.find([A], "cat", "sat"), "model is a list of 1: open one with attncli"),
     "diff of a number": (lambda m: attncli.diff(m, A, 3), "second is one text, not the int 3"),
-    "option of diff": (lambda m: attncli.diff(m, A, B, by="head"), "no option 'by': there are layer, head, pad_to"),
+    "option of diff": (
+        lambda m: attncli.diff(m, A, B, by="head"),
+        "no option 'by': there are layer, head, unit, pad_to",
+    ),
     "cut, text first": (
         lambda m: attncli.cut(A, m),
         "text is a Model: give a str, or a list of them",

@@ -33,13 +33,17 @@ def blocks():
         for block in BLOCK.finditer(text):
             before = scripts(text[: block.start()])
             first = commands(block[1])[0][:50]
-            quick = name == "README.md" and not before and not first.startswith(("attncli compare", "attncli generate"))
+            quick = (
+                name == "README.md"
+                and not before
+                and not first.startswith(("attncli compare", "attncli generate", "attncli sources"))
+            )
             yield pytest.param(block[1], before, marks=[] if quick else [pytest.mark.slow], id=f"{name}: {first}")
 
 
 @pytest.mark.parametrize(("block", "before"), blocks())
 def test_commands_print_what_stands_under_them(block, before, request):
-    if "smollm2" in block or "attncli generate" in block:
+    if "smollm2" in block or "attncli generate" in block or "attncli sources" in block:
         request.getfixturevalue("smollm2_file")
     assert without_rounding(session(commands(block), before)) == without_rounding(block)
 

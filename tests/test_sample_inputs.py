@@ -1,16 +1,19 @@
 """The default model does what sample_inputs/README.md says of its heads."""
 
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attncli import Notice, ablate, similar
+from attncli import Notice, ablate, similar, sources
 from attncli.analysis.patterns import summarise
 from attncli.features.cut import cut
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import guesses
+from attncli.text.units import PartedText, sentences
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -141,3 +144,32 @@ def test_treebank(minilm):
     assert (determiner.count, determiner.offset) == (52, 1)
     assert (round(determiner.accuracy, 3), round(determiner.offset_accuracy, 3)) == (0.962, 0.712)
     assert (determiner.verdict, round(determiner.chance, 2)) == ("unclear", 0.07)
+
+
+def test_questions_have_their_answer_in_one_of_four_documents():
+    questions = [json.loads(line) for line in lines("questions.jsonl")]
+    assert Counter(one["part"] for one in questions) == dict.fromkeys(["doc 1", "doc 2", "doc 3", "doc 4"], 10)
+    assert len({one["answer"] for one in questions}) == 40
+    for one in questions:
+        parted = PartedText.tagged(one["prompt"])
+        texts = {part.name: parted.text[part.start : part.end] for part in parted.parts}
+        assert list(texts) == ["doc 1", "doc 2", "doc 3", "doc 4"]
+        assert all(len(sentences(text)) == 2 for text in texts.values())
+        assert 1 <= len(one["answer"].split()) <= 4
+        assert [name for name, text in texts.items() if one["answer"] in text] == [one["part"]]
+        question = parted.text[parted.parts[-1].end :]
+        assert re.fullmatch(r"\nQuestion: .+\? Answer:", question)
+        assert one["answer"].lower() not in question.lower()
+        names = set(re.findall(r"\b[A-Z]\w+", question.split(": ", 1)[1])) - {"Answer"}
+        rare = [name for name in names if sum(name in text for text in texts.values()) == 1]
+        assert rare and all(name in texts[one["part"]] for name in rare)  # the question names the right document only
+
+
+@pytest.mark.slow
+def test_an_answer_rests_on_one_document_and_on_one_message(smollm2):
+    found = sources(smollm2, file=str(FOLDER / "prompt.txt"), answer="ten")
+    assert found.verdict.startswith("the answer rests on doc 2 (effect ")
+    effect, controls = found.effects[0, 1], found.controls[1]
+    assert effect > 5 and effect > controls.max() + 3 and found.shares[0].argmax() == 3
+    chat = sources(smollm2, chat=True, file=str(FOLDER / "chat.json"))
+    assert chat.verdict.startswith("the answer rests on user (effect ")

@@ -557,7 +557,7 @@ def padding_alone(peers: EagerPeers) -> Iterator[float]:
 
 def grouped(peers: EagerPeers) -> Iterator[float]:
     """Compare words, and two tokens alone: weights to pieces are added up, and those from pieces averaged."""
-    groupings = (Grouping(words=True), Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
+    groupings = (Grouping(unit="word"), Grouping(tokens=sorted({0, min(map(len, peers.plain)) - 1})))
     for grouping, text in product(groupings, peers.plain):
         [(_, one)] = peers.run_model([text], grouping=grouping)
         axes = axes_of(

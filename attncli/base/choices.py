@@ -21,6 +21,7 @@ DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 DtypeName = Literal["float32", "float64", "bfloat16", "float16"]
 Style = Literal["matrix", "lines"]
 Scale = Literal["head", "shared", "root"]
+UnitName = Literal["token", "word", "line", "sentence", "part"]
 PageView = Literal["heads", "model", "matrix", "neuron"]
 Method = Literal["raw", "rollout", "flow"]
 Figure = Literal[

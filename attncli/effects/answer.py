@@ -1,13 +1,13 @@
 """What a decoder writes after a prompt: the attention of the rows that wrote it, and what it is worth without a span.
+Likewise an output of another model: a label, a word at [MASK], a cosine.
 
 The row of a token is that of the token before it, from which it was chosen. For an answer y after a prompt x:
 
     share(part)  = weight of the rows on the part / weight of the rows on all tokens but the sink
     effect(part) = mean over answer tokens of log p(y_t | x, y_<t) - log p(y_t | the part is hidden)
 
-A part is hidden from every later token outside of it and from the rows that wrote the answer, in all heads and layers;
-a token still sees itself, and positions stay. What comes before the first of these tokens is as it was: its keys and
-values are kept, and the walk begins there.
+A part is hidden from all other tokens, in all heads and layers; positions stay. What comes before it is as it was: its
+keys and values are kept. What its own tokens become matters to nobody, so the walk begins after it.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,12 @@ import torch
 from torch import Tensor
 
 from attncli.base.arrays import Array, Doubles, as_numpy
+from attncli.effects.asking import FROM_NOTHING, MeasuredOutput
+from attncli.effects.change import Hide
+from attncli.effects.question import Question
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
+from attncli.models.engine import Engine
 from attncli.models.generation import KeysAndValues, extend, next_output
 from attncli.models.model import Model, own_network
 from attncli.models.rows import LayerMask
@@ -53,13 +57,10 @@ class WeightsOnUnits(Tap):
 
 
 class Hidden(Tap):
-    """Hides tokens from every later token outside of them, and from all from `last` on.
+    """Hides tokens from all others. kept: keys and values of the tokens before the rows."""
 
-    kept: keys and values of the tokens before the rows.
-    """
-
-    def __init__(self, places: Sequence[int], last: int, kept: KeysAndValues | None = None) -> None:
-        self.hidden, self.last, self.kept = np.asarray(places, dtype=np.int64), last, kept
+    def __init__(self, places: Sequence[int], kept: KeysAndValues | None = None) -> None:
+        self.hidden, self.kept = np.asarray(places, dtype=np.int64), kept
 
     def begin(self, block: Block) -> Block:
         if self.kept is not None:
@@ -71,8 +72,7 @@ class Hidden(Tap):
         count = block.keys.stop
         inside = np.zeros(count, dtype=bool)
         inside[self.hidden] = True
-        seeing = inside & (np.arange(count) < self.last)  # they go on seeing each other
-        hides = inside[None] & ~seeing[:, None] & ~np.eye(count, dtype=bool)
+        hides = inside[None] & ~np.eye(count, dtype=bool)
         shown = torch.from_numpy(~hides).to(block.key.device)[None, None]
         mask = block.mask or LayerMask(None, None)
         return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
@@ -96,6 +96,14 @@ class Answer:
         """The places of the rows that the answer's tokens were chosen from."""
         start = len(self.prompt)
         return range(start - 1, start + len(self.ids) - 1)
+
+    sinks = frozenset([0])  # the first token
+    output = None  # that is measured in place of an answer
+
+    @property
+    def visible(self) -> Doubles:
+        """The number of tokens that each row sees, without the sink."""
+        return np.array(self.rows, dtype=np.float64)
 
     @cached_property
     def _kept(self) -> tuple[Model, KeysAndValues] | None:
@@ -138,7 +146,7 @@ class Answer:
     def without(self, places: Sequence[int]) -> Doubles:
         """Return the log-probability of each token of the answer where these tokens of the prompt are hidden."""
         if self._kept is None:
-            return self._full_pass([Hidden(places, self.rows.start)])
+            return self._full_pass([Hidden(places)])
         own, kept = self._kept
         inside = set(places)
         later = range(min(places) + 1, self.rows.stop)
@@ -147,7 +155,7 @@ class Answer:
             return self.plain
         with torch.inference_mode():
             rows = own.rows_after(self.tokens.ids[begin : self.rows.stop], begin)
-            *_, last = own.walk(rows, [Hidden(places, self.rows.start, kept)])
+            *_, last = own.walk(rows, [Hidden(places, kept)])
         found = self.plain.copy()
         changed = [row for row in self.rows if row >= begin]
         found[len(self.rows) - len(changed) :] = self._log_probabilities(last[len(last) - len(changed) :], changed)
@@ -165,6 +173,59 @@ class Answer:
             else:
                 own, kept = self._kept
                 ids = self.tokens.ids[self.rows.start : self.rows.stop]
-                for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], 0, kept), tap]):
+                for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], kept), tap]):
                     pass
         return np.stack([tap.sums[layer] for layer in sorted(tap.sums)])
+
+
+@dataclass(frozen=True)
+class MeasuredText:
+    """A text and an output of it, such as a label, in place of an answer: it is as one row, of the tokens it reads."""
+
+    question: Question
+
+    @property
+    def model(self) -> Engine:
+        """The model."""
+        return self.question.texts[0].model
+
+    @property
+    def output(self) -> MeasuredOutput:
+        """The output, with its value."""
+        return self.question.answer
+
+    @property
+    def prompt(self) -> Tokens:
+        """The tokens of the text."""
+        return self.question.texts[0].tokens
+
+    tokens = prompt
+
+    @property
+    def sinks(self) -> frozenset[int]:
+        """The special tokens."""
+        return frozenset(place for place, special in enumerate(self.prompt.special) if special)
+
+    @property
+    def visible(self) -> Doubles:
+        """The number of tokens besides the special ones, `[1]`."""
+        return np.array([len(self.prompt) - len(self.sinks)], dtype=np.float64)
+
+    @property
+    def plain(self) -> Doubles:
+        """The output, `[1]`."""
+        return np.array([self.question.answer.value])
+
+    def without(self, places: Sequence[int]) -> Doubles:
+        """Return the output where these tokens are hidden from all others, `[1]`. A distance is taken from it."""
+        inside, [text, *_] = set(places), self.question.texts
+        edges = [(query, key) for query in range(len(self.prompt)) if query not in inside for key in places]
+        heads = [(layer, head) for layer in text.model.select_layers("all") for head in range(text.model.heads)]
+        [effect] = self.question.effects([Hide(heads, edges)], [text])
+        return self.plain + (-effect if self.question.answer.kind in FROM_NOTHING else effect)
+
+    def weights_on(self, units: Doubles) -> Doubles:
+        """Return the mean weight of the tokens that the output reads on units of tokens, `[layer, head, 1, unit]`."""
+        record = self.question.texts[0].record
+        assert record is not None
+        return record.weights[:, :, list(self.question.reads)].mean(axis=2, keepdims=True) @ units

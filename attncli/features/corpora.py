@@ -1,6 +1,6 @@
 """Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
 
-All of them but the device and the data type have `use="files"`: they have no effect where nothing is counted.
+All of them but the device and the data type are refused where nothing is counted.
 """
 
 import time

@@ -20,12 +20,21 @@ from attncli.base.files import PAGE
 from attncli.base.printable import quoted
 from attncli.base.typed import NotRequired
 from attncli.features import completion, options
-from attncli.features.inputs import SavedRecords, Texts, check_options, notify, read_inputs, record_source
+from attncli.features.inputs import (
+    SavedRecords,
+    Texts,
+    check_options,
+    notify,
+    read_inputs,
+    record_source,
+    saved_grouping,
+)
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, OUTPUT, ModelOrName, argument, option
 from attncli.record import AttentionRecord
 from attncli.record.parts import ModelDocument
 from attncli.record.record import READ
+from attncli.record.selection import Grouping
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.difference import MEANING, TwoRecords, name_sides, token_pairs
 from attncli.report.parts import signed, three_digits
@@ -111,6 +120,8 @@ def diff(
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
     check_options(given, options.MapOptions)
+    if given.get("unit") is not None:
+        no_effect("with --unit, which says what is merged", words=words)
     if isinstance(model, AttentionRecord):  # the records alone
         no_effect("after two records", second=second)
         model, first, second = None, model, first
@@ -118,13 +129,14 @@ def diff(
         if not (_is_record(first) and _is_record(second)):
             raise RequestError("saved records are compared two by two: give two files")
         named: dict[str, Any] = {**given}
-        chosen = [named.pop(name, None) for name in ("layer", "head")]
+        layer, head, unit = (named.pop(name, None) for name in ("layer", "head", "unit"))
+        grouping = saved_grouping(Grouping(), unit)
         ways = {"models": models, "masks": masks, "measures": measures, "pair": pair, "model": model}
         no_effect("on saved records, which are compared as they are", **ways, **named, mask=mask)
         one, other = (
-            SavedRecords([side] if isinstance(side, AttentionRecord) else Path(side), *chosen).single_record(
-                f"{side}: save the one to compare by itself"
-            )
+            SavedRecords(
+                [side] if isinstance(side, AttentionRecord) else Path(side), layer, head, grouping
+            ).single_record(f"{side}: save the one to compare by itself")
             for side in (first, second)
             if side is not None
         )

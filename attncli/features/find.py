@@ -73,14 +73,13 @@ def find(
 ) -> "FoundHeads | LogitHeads":
     """Find the heads that look from one token to another.
 
-    Lists each head's largest weight from QUERY to KEY, or its mean over several texts (-f), beside its usual weight.
-    --by logit: what each head adds to the next token's logit, beside the effect of silencing it.
+    Lists each head's largest weight from QUERY to KEY, beside its usual weight. --by logit: what each head adds to the
+    next token's logit, beside the effect of silencing it.
 
     \b
     Examples:
       attncli find it trophy
       attncli find --by content "Anna gave me her book, which I liked."
-      attncli find --by previous -f sample_inputs/negation.txt
       attncli find -m smollm2 --by logit "The capital of France is"
     """
     if key is None and text is None:  # a single argument is the text
@@ -89,6 +88,11 @@ def find(
         no_effect(f"with --by {by}, which ranks whole heads", key=key)
     elif by == "weight" and key is None:
         raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+    if by in FIGURES:
+        no_effect(
+            f"with --by {by}, which is counted over tokens",
+            **{name: given.get(name) for name in ("unit", "part", "chat")},
+        )
     source = record_source(model, text, mask, **given)
     if by == "logit":
         from attncli.features.logit_heads import logit_heads

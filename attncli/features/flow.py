@@ -28,7 +28,7 @@ from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import Texts, record_source
-from attncli.features.measure import measure
+from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, some_of
 from attncli.record import AttentionRecord
 from attncli.record.display import DIVIDED, hide_masked, model_name, record_size
@@ -86,6 +86,8 @@ def flow(
     """
     methods = choices.several("method", method, choices.Method)
     layer = given.pop("layer", None)  # to start from: every layer below is needed
+    if given.get("unit") is not None:
+        no_effect("with --unit, which says what is merged", words=words)
     source = record_source(model, text, mask, **given)
     if isinstance(source, Texts):
         from attncli.models.engine import check_every_layer
@@ -95,6 +97,7 @@ def flow(
     else:
         otherwise = "save the one to follow by itself (attncli run -o one.npz TEXT)"
     record = source.single_record(otherwise)
+    words = words or given.get("unit") == "word"
     if words:
         from attncli.record.grouping import merge_words
 
@@ -201,7 +204,8 @@ class Followed(Result):
         one_layer = len(self.layers) == 1
         layers = f"layer{'' if one_layer else 's'} {number_list(self.layers)}"
         heads = f"mean of heads {number_list(record.heads)}" if record.pairs is None else f"mean of {record.choice}"
-        unit = ["words"] if self.words else []
+        part = record.part
+        unit = ["words"] if self.words else [part.unit] if part is not None and part.stretched else []
         name, mask = model_name(record.model.full_name), f"mask {record.mask_name}"
         title = [name, *record.unusual, layers, heads, mask, *unit, record_size(record)]
         meanings = [*(TextLine(MEANING[method], caption=True) for method in self.shares), *_divided(record)]

@@ -35,7 +35,15 @@ from attncli.base.files import PAGE
 from attncli.base.printable import printable, shorten, visible
 from attncli.base.typed import NotRequired
 from attncli.features import options
-from attncli.features.inputs import SAMPLE, default_model, edge_names, open_tappable, opening_of, read_input
+from attncli.features.inputs import (
+    SAMPLE,
+    default_model,
+    edge_names,
+    open_tappable,
+    opening_of,
+    read_input,
+    read_prompt,
+)
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, TEXT, ModelOrName, option
 from attncli.models.block import Block, Tap
@@ -46,8 +54,8 @@ from attncli.record.parts import ModelDocument, UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import number_list, numbered_names, select_pieces
 from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
-from attncli.text.chats import Chat
 from attncli.text.tokens import Tokens, joined
+from attncli.text.units import PartedText, unit_tokens
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -69,7 +77,9 @@ def generate(
     *,
     file: options.File = None,
     whole: options.Whole = False,
-    chat: Annotated[bool, option(TEXT, "--chat", help="Put the text into the model's own chat template.")] = False,
+    chat: Annotated[
+        bool, option(TEXT, "--chat", help="Use the chat template; TEXT can be a .json of messages.")
+    ] = False,
     edges: options.Edges = None,
     max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40,
     sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False,
@@ -120,22 +130,22 @@ def generate(
       attncli generate --without 10.1 "The capital of France is"
       attncli generate --sample --top-p 0.9 --seed 1 -o written.html "Once upon a time"
     """
-    from attncli.models.chat import chat_text
     from attncli.models.generation import Manner, next_output, prompt_tokens
 
     if not sample:
         no_effect("without --sample, which draws tokens", temperature=temperature, top_p=top_p, seed=seed)
     beginning = SAMPLE.partition(" it ")[0]
-    prompt = read_input(text, None, file, whole, "give the one to write on from", sample=beginning).text
+    otherwise = "give the one to write on from"
+    prompt = "" if chat else read_input(text, None, file, whole, otherwise, sample=beginning).text
     named = default_model("smollm2") if model is None else model
     opening = opening_of(named, engine=engine, device=device, dtype=dtype)
     opened = cast("InTorch", open_tappable(opening, which))
     next_output(opened)  # refuses a model that writes no text before anything is printed
     note = None
     if chat:
-        filled = chat_text(opened.place.path, Chat.of_user(prompt)).text
-        tokens = opened.tokenizer.encode_marked(filled)
-        note = _template_note(tokens, filled, prompt)
+        parted = read_prompt(text, file, whole, chat=opened.place.path, sample=beginning)
+        tokens = opened.tokenizer.encode_marked(parted.text)
+        prompt, note = _chat_note(tokens, parted)
     else:
         tokens = prompt_tokens(opened, prompt)
     manner = Manner(
@@ -540,18 +550,22 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
         yield Report([], [], dict, verbatim=piece)
 
 
-def _template_note(tokens: Tokens, prompt: str, text: str) -> str | None:
-    """Say which tokens of a prompt come from the chat template; None if it adds none."""
-    start = prompt.rfind(text.strip())
-    end = start + len(text.strip())
-    own = [place for place, (first, last) in enumerate(tokens.offsets) if start >= 0 and last > start and first < end]
+def _chat_note(tokens: Tokens, parted: PartedText) -> tuple[str, str | None]:
+    """Return what a chat asks, and which tokens come from where: of one message, or of several by their names."""
+    if len(parted.parts) != 1:
+        runs = parted.units("part")
+        each = zip(runs, unit_tokens(tokens, [(run.start, run.end) for run in runs]), strict=True)
+        named = [f"{visible(run.name)} {number_list(places)}" for run, places in each if places]
+        return parted.text, f"tokens of the prompt: {', '.join(named)}"
+    [(_, start, end)] = parted.parts
+    own = [place for place, (first, last) in enumerate(tokens.offsets) if last > start and first < end]
     parts = [(0, own[0], "before"), (own[-1] + 1, len(tokens), "after")] if own else [(0, len(tokens), "with")]
     named = []
     for first, last, where in parts:
         if last > first:
             pieces = visible(shorten(joined(tokens.shown[first:last]), 60))
             named.append(f'{number_list(range(first, last))} {where} the text ("{pieces}")')
-    return f"from the chat template: tokens {' and '.join(named)}" if named else None
+    return parted.text[start:end], f"from the chat template: tokens {' and '.join(named)}" if named else None
 
 
 def _steps(writing: _Writing) -> list[_TokenEntry]:

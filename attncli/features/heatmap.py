@@ -88,17 +88,17 @@ def heatmap(
     from attncli.record.display import with_terms
     from attncli.report.figure.record import Appearance, What, left_out
 
-    drawn = None if style == "matrix" else style
+    drawn, unit = None if style == "matrix" else style, given.get("unit")
     if terms:
         why = "with --terms, which draws weights between pieces of one head, as matrices"
-        no_effect(why, words=words, measure=given.get("measure"), mean=mean, style=drawn, scale=scale)
+        no_effect(why, words=words, unit=unit, measure=given.get("measure"), mean=mean, style=drawn, scale=scale)
     if style == "lines":
         no_effect("with --style lines, which are drawn in the colours of their heads", cmap=cmap, scale=scale)
     if scale is not None:
         no_effect("with --scale, which says what has the full colour", vmax=vmax)
     look = Appearance(style, vmax, scale, cmap or (SIGNED if terms else WEIGHTS_NAME))
-    what = What(mean, not no_special, words, segments, query, terms)
-    grouping = Grouping(tokens, words, stretches=not terms)
+    what = What(mean, not no_special, words or unit == "word", segments, query, terms)
+    grouping = Grouping(tokens, "word" if words else "token", stretches=not terms)
     more = {"vectors": "all"} if terms else {}
     source = record_source(model, text, mask, "-1", grouping, more=more, **given)
     otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"

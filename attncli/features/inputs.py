@@ -16,14 +16,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attncli.base.choices import check_optional_text, describe, each_text
+from attncli.base.choices import UnitName, check_optional_text, describe, each_text
 from attncli.base.errors import Notice, RequestError
+from attncli.base.printable import quoted
 from attncli.features import options
 from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
 from attncli.features.options import ModelOrName, ModelOrRecord
 from attncli.models.opening import Opening
 from attncli.record.selection import TOKENS, Grouping, Heads, Input, Request, Selection, name_layers
+from attncli.text.chats import Chat
+from attncli.text.units import PartedText
 
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
@@ -66,6 +69,47 @@ def read_inputs(
         return [Input(one, pair) for one in ([read_file(file)] if whole else read_lines(file))]
     notify(f'no text given, so this one: "{sample}"')
     return [Input(sample, pair)]
+
+
+def read_prompt(
+    text: str | None,
+    file: str | None = None,
+    whole: bool = False,
+    parts: Sequence[str] | None = None,
+    chat: "Path | None" = None,
+    tagged: bool = True,
+    sample: str = SAMPLE,
+) -> PartedText:
+    """Return the one text with its parts: files (NAME=FILE) before it, messages of a chat, or by tags in it.
+
+    chat: the folder of the model whose chat template is used. The text is then a user's message, or it names a .json of
+    messages. tagged: whether the text has tags. sample: the text if none is given.
+
+    Raises RequestError as `read_input` does, for parts of a chat, and as `PartedText` and `chat_text` do.
+    """
+    from attncli.models.chat import chat_text, read_chat
+
+    if chat is not None:
+        no_effect("with --chat, whose messages are its parts", part=parts)
+        name = file if file is not None and text is None else text
+        if name is not None and name.endswith(".json"):
+            return chat_text(chat, read_chat(Path(name)))
+    if parts is not None and text is None and file is None:
+        return PartedText.joined([_named_file(one) for one in parts])
+    one = read_input(text, None, file, whole, "give the one with parts as TEXT", sample=sample).text
+    if chat is not None:
+        return chat_text(chat, Chat.of_user(one))
+    if parts is not None:
+        return PartedText.joined([_named_file(part) for part in parts], one)
+    return PartedText.tagged(one) if tagged else PartedText(one)
+
+
+def _named_file(written: str) -> tuple[str, str]:
+    """Return the name of a part and the text of its file, from NAME=FILE."""
+    name, equals, file = written.partition("=")
+    if not (name.strip() and equals and file):
+        raise RequestError(f"--part {quoted(written)} is no NAME=FILE: write --part notes=notes.txt")
+    return name.strip(), read_file(file)
 
 
 def read_input(
@@ -319,7 +363,9 @@ class Texts(RecordSource):
     def usual(self, words: bool = False) -> "Usual | None":
         from attncli.corpus.usual import usual_of
 
-        return usual_of(self.engine, self.request, words)
+        if self.request.grouping.long_units:
+            return None
+        return usual_of(self.engine, self.request, words or self.request.grouping.words)
 
     def asking(self, **changes: Any) -> "Texts":
         """Return the same texts with another request."""
@@ -385,18 +431,43 @@ def record_source(
     check_optional_text("pair", named.get("pair"))
     layer, head, saved = (named.pop(name, None) for name in ("layer", "head", "saved"))
     last = layers == "-1"
+    unit = named.pop("unit", None)
+    if unit is not None:
+        no_effect("with --unit, which says what is merged", words=grouping.words)
     if isinstance(model, AttentionRecord):
         no_effect("on a record", saved=saved, text=text, mask=mask, **named)
-        return SavedRecords([model], layer, head, grouping, last)
+        return SavedRecords([model], layer, head, saved_grouping(grouping, unit), last)
     if saved is not None:
         no_effect(SAVED, model=model, text=text, mask=mask, **named)
-        return SavedRecords(Path(saved), layer, head, grouping, last)
-    pair, file, whole = (named.pop(name, None) for name in ("pair", "file", "whole"))
+        return SavedRecords(Path(saved), layer, head, saved_grouping(grouping, unit), last)
+    pair, file, whole, parts, chat = (named.pop(name, None) for name in ("pair", "file", "whole", "part", "chat"))
     how = {name: named.pop(name, None) for name in ("device", "dtype", "engine", "without")}
     opening = opening_of(model, **how)
     chosen, heads = layers_or(layers, layer, head), "all" if head is None else head
+    grouping = replace(grouping, unit=unit or grouping.unit)
+    if chat or parts is not None or unit == "part":
+        if chat:  # its template is in the model's folder
+            no_effect("with --chat, which is one text", pair=pair)
+            opening = opening.open_for_answers() if isinstance(opening, Opening) else opening
+        folder = opening.place.path if chat and not isinstance(opening, Opening) else None
+        parted = read_prompt(text, file, bool(whole), parts, folder, tagged=unit == "part")
+        if not parted.parts:
+            raise RequestError(
+                'the text has no parts: put tags around them (<doc id="1"> ... </doc>), or give --part or --chat'
+            )
+        grouping = replace(grouping, parted=parted)
+        inputs = [Input(parted.text, pair)]
+    else:
+        inputs = read_inputs(text, pair, file, stdin, whole=bool(whole))
     request = Request(chosen, heads, mask, grouping=grouping, **named, **(more or {}))
-    return Texts(read_inputs(text, pair, file, stdin, whole=bool(whole)), opening, request)
+    return Texts(inputs, opening, request)
+
+
+def saved_grouping(grouping: Grouping, unit: UnitName | None) -> Grouping:
+    """Return the units of a record that was saved. Raises RequestError for parts, which it does not have."""
+    if unit == "part":
+        raise RequestError("a record has no parts of its text: run the model on the text, or take --unit sentence")
+    return grouping if unit is None else replace(grouping, unit=unit)
 
 
 # --- texts whose attention is changed ------------------------------------------------------------------

@@ -196,7 +196,34 @@ Edges = Annotated[
         kind=list[TypedEdge] | None,
     ),
 ]
-Words = Annotated[bool, option(SELECTION, "--words", help="Merge word pieces; for BERT, don't is three words.")]
+Words = Annotated[
+    bool, option(SELECTION, "--words", rare=True, help="--unit word: merge pieces; for BERT, don't is three words.")
+]
+Unit = Annotated[
+    choices.UnitName | None,
+    option(
+        SELECTION,
+        "--unit",
+        metavar="NAME",
+        help="The units of maps: token, word, line, sentence, part.",
+        show_default=False,
+    ),
+]
+PartFiles = Annotated[
+    Sequence[str] | None,
+    option(
+        TEXT,
+        "--part",
+        rare=True,
+        metavar="NAME=FILE",
+        help="A named part before the text. Can be repeated.",
+        kind=list[str] | None,
+    ),
+]
+Chat = Annotated[
+    bool,
+    option(TEXT, "--chat", rare=True, help="Use the chat template: TEXT is a message, or a .json file of messages."),
+]
 NoSpecial = Annotated[
     bool, option(SELECTION, "--no-special", help="Leave out [CLS], [SEP], [PAD]; rows sum to under 1.")
 ]
@@ -348,6 +375,8 @@ class _TextOptions(TypedDict, total=False):
     pair: Pair
     file: File
     whole: Whole
+    part: PartFiles
+    chat: Chat
     saved: Saved
 
 
@@ -356,6 +385,7 @@ class MapOptions(TypedDict, total=False):
 
     layer: Layers
     head: HeadsOption
+    unit: Unit
     pad_to: PadTo
     measure: MeasureOption
     engine: EngineOption

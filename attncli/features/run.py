@@ -99,26 +99,29 @@ def run(
       attncli run -m smollm2 --lens "The capital of France is"
       echo "A text from a pipe." | attncli run --json -l 0 -H 0
     """
-    layer, head, saved = given.get("layer"), given.get("head"), given.get("saved")
+    layer, head, saved, unit = given.get("layer"), given.get("head"), given.get("saved"), given.get("unit")
     if lens:
         why = "with --lens, which shows no maps"
         no_effect(why, head=head, words=words, terms=terms, vectors=vectors, tokens=tokens, kinds=kinds, top_k=top_k)
-        no_effect(why, measure=given.get("measure"), target=given.get("target"))
+        no_effect(why, measure=given.get("measure"), target=given.get("target"), unit=unit)
         from attncli.features.lens import lens_of
 
         return lens_of(record_source(model, text, mask, stdin=True, **given), layer, query)
     no_effect("without --lens", query=query)
-    if vectors is not None and words:
-        raise RequestError("q and k are of pieces, not of words: leave --vectors or --words out")
+    if vectors is not None and (words or unit not in (None, "token")):
+        merging = "--words" if words else "--unit"
+        raise RequestError(f"q and k are of pieces, not of words: leave --vectors or {merging} out")
     if terms:
         why = "with --terms, which shows weights between pieces"
-        no_effect(why, words=words, measure=given.get("measure"), tokens=tokens)
+        no_effect(why, words=words, unit=unit, measure=given.get("measure"), tokens=tokens)
     opened = saved is None and not isinstance(model, AttentionRecord)
     if terms and head is None and opened:
         raise RequestError("--terms is of one head: choose it with -l and -H")
     layers = "-1" if (head is not None or terms) and opened else "all"  # of one head, without -l, the last layer
     more = {"vectors": "all" if terms else vectors, "predict": True}
-    source = record_source(model, text, mask, layers, Grouping(tokens, words), stdin=True, more=more, **given)
+    source = record_source(
+        model, text, mask, layers, Grouping(tokens, "word" if words else "token"), stdin=True, more=more, **given
+    )
     overview = layer is None and head is None
     known = None
     if kinds is not None:

@@ -8,10 +8,11 @@ the effect stands beside that of random spans of the same length from the rest o
     effect = mean over the answer's tokens of log p - log p without the part, in nats a token
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
 
 import numpy as np
@@ -22,11 +23,13 @@ from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
+from attncli.effects.asking import Asking, OutputDocument, describe_output
 from attncli.features import options
 from attncli.features.cut import RankCorrelation, rank_correlation
-from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_file
+from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_prompt
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, choice, option
+from attncli.record import Request
 from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument, ModelInfo
 from attncli.report import Column, Part, Report, Result, Table, TextLine
@@ -37,7 +40,9 @@ from attncli.text.units import REST, PartedText, sentences, unit_tokens
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
-    from attncli.effects.answer import Answer
+    from attncli.effects.answer import Answer, MeasuredText
+    from attncli.effects.asking import MeasuredOutput
+    from attncli.effects.question import Question
     from attncli.models.devices import InTorch
     from attncli.text.tokens import Tokens
 
@@ -59,6 +64,8 @@ def sources(
     file: Annotated[
         str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
     ] = None,
+    part: options.PartFiles = None,
+    chat: options.Chat = False,
     answer: Annotated[
         str | None,
         option(TEXT, "--answer", metavar="TEXT", help="The answer.", show_default="what the model writes"),
@@ -66,6 +73,8 @@ def sources(
     max_tokens: Annotated[
         int | None, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.", show_default="40")
     ] = None,
+    target: options.Label = None,
+    similar_to: options.SimilarTo = None,
     each: Annotated[
         choices.AnswerUnit | None,
         choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: "),
@@ -82,23 +91,30 @@ def sources(
 
     For each part: its share of the attention that wrote the answer, beside the share that its length would give; and
     its effect, by how many nats a token the answer is less likely where no later token sees the part, beside random
-    spans of that length. Parts are in tags; without tags each sentence is a part.
+    spans of that length. Parts are in tags; without tags each sentence is a part. With an encoder, --target or
+    --similar-to, the output that ablate measures stands in place of the answer.
 
     \b
     Examples:
       attncli sources
       attncli sources "The cat is grey. The dog is brown. The cat is" --max-tokens 1
-      attncli sources -f prompt.txt --answer "It opens at ten." --each sentence -o sources.json
+      attncli sources -f sample_inputs/prompt.txt --answer ten -o sources.html
+      attncli sources --chat sample_inputs/chat.json --each sentence
     """
     check_options(how, options.ComputeOptions)
     if answer is not None:
         no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
-    if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: leave one out")
-    written = read_file(file) if file is not None else SAMPLE if text is None else text
-    parted = PartedText.tagged(written)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
+    if target is not None or similar_to is not None or opened.part == "encoder":
+        why = "where an output is measured and no answer is written"
+        no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
+        parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
+        from attncli.effects.answer import MeasuredText
+
+        question = _question_of(opened, parted.text, target, similar_to)
+        unit = _AnswerUnit(describe_output(question.answer), [0])
+        return _measured(MeasuredText(question), parted, [unit], remove, draws)
     from attncli.effects.answer import Answer
     from attncli.models.generation import Manner, next_output, prompt_tokens, write
 
@@ -107,7 +123,13 @@ def sources(
         raise RequestError(
             f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
         )
-    prompt = prompt_tokens(opened, parted.text)
+    if chat:
+        no_effect("with --chat, whose messages are its parts", part=part)
+        parted, answer = _chat_of(opened, text, file, answer)
+        prompt = opened.tokenizer.encode_marked(parted.text)
+    else:
+        parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
+        prompt = prompt_tokens(opened, parted.text)
     if answer is None:
         with progress(max_tokens or 40, "tokens") as advance:
             ids = []
@@ -122,6 +144,30 @@ def sources(
     asked = Answer(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
     return _measured(asked, parted, groups, remove, draws)
+
+
+def _question_of(model: "InTorch", text: str, target: str | None, similar_to: str | None) -> "Question":
+    """Return the output that is measured, with the maps of the text. Raises RequestError as `make_question` does."""
+    from attncli.effects.question import make_question
+
+    return make_question(model, text, Asking(target=target, similar_to=similar_to), request=Request())
+
+
+def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str | None) -> tuple[PartedText, str | None]:
+    """Return the prompt of a chat in the model's template, and the answer: the last message, if it is an assistant's.
+
+    Raises RequestError for a file that is no chat, and as `read_prompt` does.
+    """
+    from attncli.models.chat import chat_text, read_chat
+
+    folder, name = model.place.path, text or file or ""
+    if not name.endswith(".json"):
+        return read_prompt(text, file, file is not None, chat=folder, sample=SAMPLE), answer
+    chat = read_chat(Path(name))
+    last = chat.messages[-1]
+    if answer is None and last["role"] == "assistant" and len(chat.messages) > 1 and last["content"]:
+        chat, answer = chat._replace(messages=chat.messages[:-1]), last["content"]
+    return chat_text(folder, chat), answer
 
 
 def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:
@@ -176,8 +222,8 @@ class _Source(NamedTuple):
     places: list[int]
 
 
-def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
-    """Return the parts of a prompt, and the rest; without parts its sentences. The first token, a sink, is in none."""
+def _sources_of(parted: PartedText, prompt: "Tokens", sinks: Set[int]) -> list[_Source]:
+    """Return the parts of a prompt, and the rest; without parts its sentences. Sinks are in none."""
     runs = [(one.start, one.end) for one in parted.runs]
     of_parts = [
         (part.name, [run for run in runs if part.start <= run[0] < part.end]) for part in parted.parts
@@ -186,35 +232,38 @@ def _sources_of(parted: PartedText, prompt: "Tokens") -> list[_Source]:
     if not parted.parts:
         of_parts = [(str(number), [one]) for number, one in enumerate(sentences(parted.text), 1)]
     elif rest:
-        of_parts.append((REST, rest))
+        of_parts.append((parted.rest, rest))
     found = []
     for name, some in of_parts:
-        places = sorted({place for one in unit_tokens(prompt, some) for place in one} - {0})
+        places = sorted({place for one in unit_tokens(prompt, some) for place in one} - sinks)
         found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
+    if parted.parts and rest:  # special tokens of a template are in none of its words
+        others = frozenset(sinks).union(*(one.places for one in found[:-1]))
+        found[-1] = found[-1]._replace(places=[place for place in range(len(prompt)) if place not in others])
     return found
 
 
 def _measured(
-    asked: "Answer", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
+    asked: "Answer | MeasuredText", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
 ) -> "AnswerSources":
     """Measure shares, effects and controls. Ctrl-C keeps what is there."""
-    parts = _sources_of(parted, asked.prompt)
+    parts = _sources_of(parted, asked.prompt, asked.sinks)
     heard = [one for one in parts if one.places]
     if not heard:
         raise RequestError("there is no part in this prompt: write a text, or put tags around its parts")
-    count, start = len(asked.tokens), asked.rows.start
+    count = len(asked.tokens)
     units = np.zeros((count, len(parts) + 1))
     for number, one in enumerate(parts):
         units[one.places, number] = 1
-    units[1:, -1] = 1  # all but the sink
+    units[:, -1] = [place not in asked.sinks for place in range(count)]
     weights = asked.weights_on(units)
-    seen = np.array([1 / (row + 1) for row in asked.rows])  # of uniform attention, on each token
+    seen = 1 / (asked.visible + len(asked.sinks))  # of uniform attention, on each token
     shares = np.empty((len(groups), len(parts)))
     lengths = np.empty_like(shares)
     for number, group in enumerate(groups):
         by_head = weights[:, :, group.places].mean(axis=2)  # [layer, head, part]
         shares[number] = by_head[..., :-1].sum(axis=(0, 1)) / by_head[..., -1].sum()
-        every = sum(seen[place] * (start + place) for place in group.places)
+        every = (seen * asked.visible)[group.places].sum()
         lengths[number] = [len(one.places) * seen[group.places].sum() / every for one in parts]
     of_answer = weights.mean(axis=2)[..., :-1]
     heads = []
@@ -227,7 +276,7 @@ def _measured(
     removed = np.full(len(parts), np.nan) if remove else None
     pairs: list[PairEffect] = []
     partial = True
-    spans = [list(_random_spans(asked.prompt, one.places, draws)) for one in parts]
+    spans = [list(_random_spans(asked.prompt, one.places, draws, asked.sinks)) for one in parts]
     total = len(heard) * (2 if remove else 1) + sum(map(len, spans))
     with suppress(KeyboardInterrupt), progress(total, "cuts") as advance:
         for number, one in enumerate(parts):
@@ -243,15 +292,16 @@ def _measured(
         if removed is not None:
             for number, one in enumerate(parts):
                 if one.places:
-                    removed[number] = _effect_of_removing(asked, one.places)
+                    removed[number] = _effect_of_removing(cast("Answer", asked), one.places)
                     advance()
-        pairs = _pairs(asked, parts, effects[0], controls, draws)
+        pairs = _pairs(asked, parts, effects[0], controls, draws, parted.rest)
         partial = False
     info = asked.model.info
     return AnswerSources(
         info,
         groups,
         float(asked.plain.mean()),
+        asked.output,
         count,
         parted,
         parts,
@@ -266,15 +316,17 @@ def _measured(
     )
 
 
-def _random_spans(prompt: "Tokens", places: Sequence[int], draws: int, seed: int = 0) -> Iterator[list[int]]:
+def _random_spans(
+    prompt: "Tokens", places: Sequence[int], draws: int, sinks: Set[int] = frozenset([0])
+) -> Iterator[list[int]]:
     """Draw spans of as many neighbouring tokens from the rest of the prompt; none where it has no room for one."""
-    taken, size = {0, *places}, len(places)
+    taken, size = {*sinks, *places}, len(places)
     starts = (
         [start for start in range(1, len(prompt) - size + 1) if taken.isdisjoint(range(start, start + size))]
         if size
         else []
     )
-    for start in sorted(np.random.default_rng(seed).permutation(starts)[:draws].tolist()):
+    for start in sorted(np.random.default_rng(0).permutation(starts)[:draws].tolist()):
         yield list(range(start, start + size))
 
 
@@ -297,10 +349,15 @@ class PairEffect(NamedTuple):
 
 
 def _pairs(
-    asked: "Answer", parts: Sequence[_Source], effects: Doubles, controls: Doubles, draws: int
+    asked: "Answer | MeasuredText",
+    parts: Sequence[_Source],
+    effects: Doubles,
+    controls: Doubles,
+    draws: int,
+    rest: str = REST,
 ) -> list[PairEffect]:
     """Hide parts two at a time where no part alone does more than random spans: they can stand in for each other."""
-    there = [number for number, one in enumerate(parts) if one.places and one.name != REST]
+    there = [number for number, one in enumerate(parts) if one.places and one.name != rest]
     alone = any(effects[number] > np.nanmax(controls[number], initial=0.0) for number in there)
     if alone or not 2 <= len(there) <= PAIRED or not draws:
         return []
@@ -310,7 +367,7 @@ def _pairs(
         for first, second in two:
             places = sorted({*parts[first].places, *parts[second].places})
             effect = float((asked.plain - asked.without(places)).mean())
-            spans = list(_random_spans(asked.prompt, places, draws))
+            spans = list(_random_spans(asked.prompt, places, draws, asked.sinks))
             most = max((float((asked.plain - asked.without(one)).mean()) for one in spans), default=np.nan)
             if effect > np.nanmax([most, *controls[[first, second]].ravel(), 0.0]):
                 found.append(PairEffect(first, second, effect, most))
@@ -320,6 +377,12 @@ def _pairs(
 
 # --- the result -----------------------------------------------------------------------------------------
 
+OF_OUTPUT = (
+    "share: of the attention of the tokens that the output reads, without what goes to special tokens; length: the "
+    "share that the part's length would give",
+    "effect: by how much the output falls (or moves, if it is a distance) if no other token sees the part; random: the "
+    "same for spans of that length from the rest of the text",
+)
 MEANING = (
     "share: of the attention of the rows that wrote the answer, without what goes to the first token, a sink; length: "
     "the share that the part's length would give",
@@ -399,7 +462,8 @@ class SourcesDocument(TypedDict):
 
     model: ModelDocument
     partial: Annotated[bool, "true if it was interrupted: what is missing is null"]
-    answer: Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]
+    answer: NotRequired[Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]]
+    output: NotRequired[Annotated[OutputDocument, "what is measured in its place, with an encoder or `--target`"]]
     parts: list[_PartEntry]
     agreement: _AgreementEntry | None
     pairs: list[_PairEntry]
@@ -411,13 +475,15 @@ class SourcesDocument(TypedDict):
 class AnswerSources(Result):
     """The sources of an answer. The arrays have the answer as a whole first, then its units.
 
-    log_probability: of the answer, mean over its tokens. tokens: of the prompt and the answer. shares, lengths,
+    value: the log-probability of the answer, mean over its tokens; or the output's. output: what is measured, if it is
+    no answer. tokens: of the prompt and the answer. shares, lengths,
     effects: `[unit, part]`. controls: `[part, draw]`. heads: by part (layer, head, weight). removed: `[part]`.
     """
 
     model: ModelInfo
     answer: list[_AnswerUnit]
-    log_probability: float
+    value: float
+    output: "MeasuredOutput | None"
     tokens: int
     prompt: PartedText
     parts: list[_Source]
@@ -434,6 +500,19 @@ class AnswerSources(Result):
         return titled(self, self.model.full_name, f"{len(self.parts)} parts", self.verdict)
 
     @property
+    def _unit(self) -> str:
+        """The unit of effects, as it follows a number."""
+        return " nats a token" if self.output is None else ""
+
+    @property
+    def _meaning(self) -> tuple[str, str]:
+        return MEANING if self.output is None else OF_OUTPUT
+
+    @property
+    def _subject(self) -> str:
+        return "the answer" if self.output is None else self.output.about
+
+    @property
     def agreement(self) -> RankCorrelation | None:
         """Spearman's rank correlation of shares and effects."""
         known = ~np.isnan(self.effects[0])
@@ -442,17 +521,19 @@ class AnswerSources(Result):
     @property
     def verdict(self) -> str:
         """Say which named part the answer rests on, beside its control; or that none alone does more than chance."""
-        named = [one.name != REST or len(self.parts) == 1 for one in self.parts]
+        named = [one.name != self.prompt.rest or len(self.parts) == 1 for one in self.parts]
         effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
         best = int(effects.argmax())
         drawn = self.controls[best][~np.isnan(self.controls[best])]
         if not np.isfinite(effects[best]):
             return "no effect was measured"
         if len(drawn) == 0:
-            return f"hiding {self.parts[best].name} costs {effects[best]:.2f} nats a token; there is no control"
+            return f"hiding {self.parts[best].name} costs {effects[best]:.2f}{self._unit}; there is no control"
         beside = f"{len(drawn)} random spans of that length {drawn.min():.2f} to {drawn.max():.2f}"
         if effects[best] > max(drawn.max(), 0.0):
-            return f"the answer rests on {self.parts[best].name} (effect {effects[best]:.2f} nats a token; {beside})"
+            return (
+                f"{self._subject} rests on {self.parts[best].name} (effect {effects[best]:.2f}{self._unit}; {beside})"
+            )
         if self.pairs:
             pair = self.pairs[0]
             names = f"{self.parts[pair.first].name} and {self.parts[pair.second].name}"
@@ -462,7 +543,7 @@ class AnswerSources(Result):
             )
         return (
             f"no part alone does more than random spans of its length: {self.parts[best].name} has the largest effect, "
-            f"{effects[best]:.2f} nats a token; {beside}"
+            f"{effects[best]:.2f}{self._unit}; {beside}"
         )
 
     def document(self) -> SourcesDocument:
@@ -491,14 +572,9 @@ class AnswerSources(Result):
             entries.append(entry)
         found, names = self.agreement, [one.name for one in self.parts]
         whole = self.answer[0]
-        document: SourcesDocument = {
+        measured: SourcesDocument = {
             "model": self.model.document(),
             "partial": self.partial,
-            "answer": {
-                "text": whole.text,
-                "tokens": len(whole.places),
-                "log_probability": self.log_probability,
-            },
             "parts": entries,
             "agreement": None if found is None else cast("_AgreementEntry", dict(vars(found))),
             "pairs": [
@@ -507,6 +583,12 @@ class AnswerSources(Result):
             ],
             "verdict": self.verdict,
         }
+        document = measured
+        if self.output is None:
+            answer: _AnswerEntry = {"text": whole.text, "tokens": len(whole.places), "log_probability": self.value}
+            document["answer"] = answer
+        else:
+            document["output"] = self.output.document()
         if len(self.answer) > 1:
             document["units"] = [
                 {
@@ -522,7 +604,8 @@ class AnswerSources(Result):
         """Show the prompt shaded by effect, the parts with shares, effects and controls, and the verdict."""
         rows = []
         for number, one in enumerate(self.parts):
-            named = one.name if one.name == REST else f"{one.name}: {shorten(' '.join(one.text.split()), BEGINNING)}"
+            begins = shorten(" ".join(one.text.split()), BEGINNING)
+            named = one.name if one.name == self.prompt.rest else f"{one.name}: {begins}"
             rows.append([named, *self._cells(number)])
         columns = [
             Column("part", "name"),
@@ -565,10 +648,10 @@ class AnswerSources(Result):
             ],
             [
                 self._prompt(verdicts),
-                TextLine(f"answer: {whole.text.strip()}", "strong"),
+                TextLine(f"{'answer' if self.output is None else 'output'}: {whole.text.strip()}", "strong"),
                 Table(columns, rows),
                 *units,
-                *(TextLine(one, caption=True) for one in MEANING),
+                *(TextLine(one, caption=True) for one in self._meaning),
                 *(TextLine(one, "strong") for one in verdicts),
             ],
             self.document,
@@ -593,13 +676,13 @@ class AnswerSources(Result):
             facts.append(
                 [
                     f"{one.name}: {tokens} tokens, {share} of the attention ({length} by its length).",
-                    f"Effect {effect} nats a token; random spans {mean}, from {least} to {most}.",
+                    f"Effect {effect}{self._unit}; random spans {mean}, from {least} to {most}.",
                     f"Most weight: heads {heads}.",
                 ]
             )
         names = [one.name for one in self.parts]
         title = [model_name(self.model.full_name), "sources of an answer"]
-        return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, MEANING)
+        return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, self._meaning)
 
     def _cells(self, number: int) -> list[str]:
         drawn = self.controls[number][~np.isnan(self.controls[number])]
@@ -645,8 +728,14 @@ class AnswerSources(Result):
             [BarBlock("part", ["effect", "random, most", "share", "length"], rows)],
             about=("bar", "mark", "faint", "faint"),
             leaving=(3, 2, 1),
-            notes=["bar: effect in nats a token; mark: the largest of random spans of that length", self.verdict],
-            title=[model_name(self.model.full_name), f"answer: {shorten(self.answer[0].text.strip(), BEGINNING)}"],
+            notes=[
+                f"bar: effect{self._unit and f' in{self._unit}'}; mark: the largest of random spans of that length",
+                self.verdict,
+            ],
+            title=[
+                model_name(self.model.full_name),
+                f"{self._subject}: {shorten(self.answer[0].text.strip(), BEGINNING)}",
+            ],
             most=largest,
         )
 

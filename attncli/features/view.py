@@ -74,6 +74,10 @@ def view(
     from attncli.analysis.kinds import load_kinds, with_kinds
     from attncli.page import Start, advice
 
+    if given.get("unit") is not None:
+        no_effect("with --unit, which says what is merged", words=words)
+    if given.get("unit") == "word":  # the page has words and their pieces
+        words = given.pop("unit") == "word"
     look = Start(start, query, segments, not no_special, words, threshold)
     grouping = Grouping(tokens, stretches=True)
     source = record_source(model, text, grouping=grouping, more={"vectors": vectors}, **given)
@@ -106,7 +110,7 @@ def view(
         found = [with_kinds(record, known) for record in found]
     records = list(map(notify_about, found))
     if any(map(in_stretches, records)):
-        no_effect("on stretches of a long text, which have no q and k: give --tokens", vectors=vectors)
+        no_effect("on units of several tokens, which have no q and k: give --tokens", vectors=vectors)
     return TextPage(records, look, title, how, open_it)
 
 

@@ -31,6 +31,14 @@ _MARKS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from attncli.models.chat import render; render()"
 
 
+def read_chat(path: Path) -> Chat:
+    """Return the chat in a .json file. Raises RequestError if it can't be read, and as `Chat.of` does."""
+    try:
+        return Chat.of(read_json(path, _LONGEST_FILE))
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{printable(str(path))} can't be read as JSON: {first_line(error)}") from error
+
+
 def chat_text(directory: Path, chat: Chat) -> PartedText:
     """Return the text in which a checkpoint expects a chat, with a part for each message.
 

@@ -257,10 +257,17 @@ class Engine(Walker):
 
     # --- tokens
 
-    def tokenize(self, inputs: Iterable[Input], pad_to: int | None) -> Iterator[Tokens]:
-        """Yield the tokens of each input. Raises RequestError as `Tokenizer.encode` does."""
+    def tokenize(self, inputs: Iterable[Input], pad_to: int | None, marked: bool = False) -> Iterator[Tokens]:
+        """Yield the tokens of each input. marked: its special tokens are written out, as in a chat.
+
+        Raises RequestError as `Tokenizer.encode` does.
+        """
         for text, pair in inputs:
-            yield self.tokenizer.encode(text, pair, pad_to)
+            if marked:
+                tokens = self.tokenizer.encode_marked(text)
+                yield tokens if pad_to is None else self.tokenizer.pad(tokens, pad_to)
+            else:
+                yield self.tokenizer.encode(text, pair, pad_to)
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
         """Return the query tokens of the part, with the tokens of the other half of an encoder-decoder.
@@ -347,7 +354,7 @@ class Engine(Walker):
         before computing anything, if a record, or all together, would exceed the memory.
         """
         self.check(request)
-        texts = self.tokenize(inputs, request.pad_to)
+        texts = self.tokenize(inputs, request.pad_to, request.grouping.marked)
         groups: Iterable[Iterable[Tokens]] = [texts] if together else ([one] for one in texts)
         yield from self.attend_tokens(self.fitting(groups, request, copies=copies), request)
 
@@ -526,7 +533,9 @@ def under_masks(
     """
     part = engine.of_part(request.which)
     engine.check(request)
-    texts = [part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to)]
+    texts = [
+        part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to, request.grouping.marked)
+    ]
     yield from tokens_under_masks(part, texts, request, masks, most, copies, taps)
 
 

@@ -136,7 +136,7 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     mask = self_mask(real, *(rule for rule in MASKS[name] if not (every and rule is no_padding)))
     shown = None if bool(mask.all()) else mask
     windows = windows_of(config, length)
-    causal = every and no_future in MASKS[name]
+    causal = every and [rule for rule in MASKS[name] if rule is not no_padding] == [no_future]
     made = {window: LayerMask(shown, window, causal and window is None) for window in set(windows)}
     return [None if window is None and shown is None else made[window] for window in windows]
 

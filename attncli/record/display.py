@@ -120,7 +120,7 @@ def _percent(answer: Answer) -> str:
 
 
 def in_stretches(record: AttentionRecord) -> bool:
-    """Return whether a record shows stretches of tokens instead of tokens."""
+    """Return whether a record shows stretches of tokens, or units of several words, instead of tokens."""
     return record.part is not None and record.part.stretched
 
 
@@ -140,10 +140,15 @@ def notes(record: AttentionRecord) -> list[str]:
             sums = record.weights.sum(axis=-1, dtype=np.float64)
             share = f": they give each other {sums.sum() / max(int((sums > 0).sum()), 1):.0%} of their weight"
         found.append(f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{share}")
-    if part is not None and part.stretched:
+    if part is not None and part.size > 1:
         found.append(
             f"{part.units} {part.unit} are shown as {len(record.tokens)} stretches of {part.size}: weights to a "
             f"stretch are summed, weights from it are averaged; {ZOOM}"
+        )
+    elif part is not None and part.stretched:
+        found.append(
+            f"{part.tokens} tokens are merged by {part.unit[:-1]} into {part.units} units: weights to a unit are "
+            "summed, from it averaged; the first token and special tokens stand apart"
         )
     return found
 

@@ -1,4 +1,5 @@
-"""Group the tokens on the axes of a map: each token, selected tokens, words, or stretches of a long text.
+"""Group the tokens on the axes of a map: each token, selected tokens, words, lines, sentences, parts of the text, or
+stretches of a long text.
 
 Engines keep maps between these units instead of maps between tokens (`attncli.models.taps`). `grouped` converts a
 record of token maps. Both sum with `between_units`.
@@ -7,6 +8,7 @@ record of token maps. Both sum with `between_units`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from attncli.record.parts import AxisUnits
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import Grouping, number_list, select
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
+from attncli.text.units import PartedText, unit_tokens
 
 LONG = 1024  # tokens: longer texts show stretches, since a line or page element per token would be too much
 MOST = 512  # stretches
@@ -113,12 +116,45 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
         sides[0], chosen = sides[0].only(places), "" if len(places) == len(tokens) else number_list(places)
     if grouping.words:
         sides = [side.merged(word_groups(side.tokens), word_tokens(side.tokens)) for side in sides]
+    elif grouping.long_units:
+        sides = [side.merged(*units_of(side.tokens, grouping)) for side in sides]
     count, longest, size = len(sides[0]), max(map(len, sides)), 1
     if grouping.stretches and longest > LONG:
         size = -(-longest // MOST)
         sides = [side.merged(groups := stretches(len(side)), stretch_tokens(side.tokens, groups)) for side in sides]
-    part = AxisUnits(len(tokens), chosen, "words" if grouping.words else "tokens", count, size)
-    return Axes(sides[0], sides[-1], part if chosen or size > 1 else None)
+    part = AxisUnits(len(tokens), chosen, f"{grouping.unit}s", count, size)
+    return Axes(sides[0], sides[-1], part if chosen or part.stretched else None)
+
+
+def units_of(tokens: Tokens, grouping: Grouping) -> tuple[list[list[int]], Tokens]:
+    """Return the tokens of each line, sentence or part of a text, and these units as tokens.
+
+    The first token, which decoders use as a sink, stands apart, and so do special tokens that the tokenizer added.
+    """
+    found: list[tuple[int, str]] = [(-place - 1, "") for place in range(len(tokens))]  # the unit of each, and its name
+    for segment in sorted(set(tokens.segments)):
+        text = "".join(one for one, part in zip(tokens.written, tokens.segments, strict=True) if part == segment)
+        known = grouping.parted if segment == 0 else None
+        parted = known if known is not None and known.text.startswith(text) else PartedText(text)
+        units = parted.units(grouping.unit)
+        spans = [(unit.start, unit.end) for unit in units]
+        for unit, places in zip(units, unit_tokens(tokens, spans, segment), strict=True):
+            several = grouping.unit != "part" and parted.parts
+            name = f"{unit.name}: " if several else unit.name if grouping.unit == "part" else ""
+            for place in places:
+                found[place] = (segment * len(text) + unit.start + 1, name)
+    found[tokens.first] = (0, "")
+    groups = [[place for place, _ in run] for _, run in groupby(enumerate(found), lambda one: one[1])]
+    written = ["".join(tokens.written[place] for place in group) for group in groups]
+    shown = [joined([tokens.shown[place] for place in group]) for group in groups]
+    texts = [" ".join((one if one.strip() else other).split()) for one, other in zip(written, shown, strict=True)]
+    names = [found[group[0]][1] for group in groups]
+    if grouping.unit == "part":
+        texts = [name or text for name, text in zip(names, texts, strict=True)]
+        shown = texts
+    else:
+        shown = [name + shorten(text, BEGINNING) for name, text in zip(names, texts, strict=True)]
+    return groups, merged_tokens(tokens, groups, texts, shown)
 
 
 def stretches(units: int) -> list[list[int]]:
@@ -131,15 +167,20 @@ def stretch_tokens(tokens: Tokens, groups: list[list[int]]) -> Tokens:
     """Return each stretch as a token, named by its first and last token and its beginning: "16-31 the cat"."""
     names = [number_list(group) for group in groups]
     begin = [shorten(joined([tokens.shown[place] for place in group]).strip(), BEGINNING) for group in groups]
+    return merged_tokens(tokens, groups, names, [f"{name} {text}" for name, text in zip(names, begin, strict=True)])
+
+
+def merged_tokens(tokens: Tokens, groups: list[list[int]], text: list[str], shown: list[str]) -> Tokens:
+    """Return each group as a token with this text, which is a word of its own."""
     starts = [group[0] for group in groups]
     return replace(
         tokens.take(starts),
-        text=names,
+        text=text,
         words=list(range(len(groups))),
         offsets=[(tokens.offsets[group[0]][0], tokens.offsets[group[-1]][1]) for group in groups],
         special=[all(tokens.special[place] for place in group) for group in groups],
         padding=[all(tokens.padding[place] for place in group) for group in groups],
-        shown=[f"{name} {text}" for name, text in zip(names, begin, strict=True)],
+        shown=shown,
         written=["".join(tokens.written[place] for place in group) for group in groups],
     )
 
@@ -221,4 +262,4 @@ def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles |
 
 def merge_words(record: AttentionRecord) -> AttentionRecord:
     """Return the record between words instead of pieces. Its tokens are words (`grouped`)."""
-    return grouped(record, Grouping(words=True))
+    return grouped(record, Grouping(unit="word"))

@@ -252,8 +252,8 @@ class UsualWeights(Brief):
 class AxisUnits(NamedTuple):
     """Describes the units on a record's axes if they are not all tokens of the text (`attncli.record.grouping`).
 
-    tokens: the number of tokens in the text. chosen: the numbers of the selected ones, "" for all. unit: "tokens" or
-    "words". units: their number. size: units per stretch; 1 if there are no stretches.
+    tokens: the number of tokens in the text. chosen: the numbers of the selected ones, "" for all. unit: "tokens",
+    "words", "lines", "sentences" or "parts". units: their number. size: units per stretch; 1 if there are no stretches.
     """
 
     tokens: int
@@ -264,7 +264,8 @@ class AxisUnits(NamedTuple):
 
     @property
     def stretched(self) -> bool:
-        return self.size > 1
+        """Return True if a unit can have several words, so that nothing is known of words."""
+        return self.size > 1 or self.unit not in ("tokens", "words")
 
 
 @dataclass(frozen=True, repr=False)

@@ -25,6 +25,7 @@ from attncli.base.choices import check_instance, check_optional_text, describe, 
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import quoted, visible
 from attncli.text.tokens import Tokens, characters, word_groups, word_tokens
+from attncli.text.units import PartedText
 
 Selection = str | int | Sequence[int]
 
@@ -452,13 +453,33 @@ class Grouping:
     """The units on the axes of a text's maps (`attncli.record.grouping`). The default is each token.
 
     tokens: only these, as queries and keys ("4000-4099", "0,4000-4099"). All keys of another text are kept. Rows sum to
-    the weight among the selected tokens. words: words instead of their pieces. stretches: stretches of neighbours if
-    there are too many units to show.
+    the weight among the selected tokens. unit: words instead of their pieces, or lines, sentences or parts of the text.
+    stretches: stretches of neighbours if there are too many units to show. parted: the text, if its parts are known.
     """
 
     tokens: Selection | None = None
-    words: bool = False
+    unit: choices.UnitName = "token"
     stretches: bool = False
+    parted: PartedText | None = None
+
+    def __post_init__(self) -> None:
+        choices.check("unit", self.unit, choices.UnitName)
+        if self.tokens is not None and self.long_units:
+            raise RequestError(f"--tokens chooses tokens, and --unit {self.unit} merges them: leave one out")
+
+    @property
+    def words(self) -> bool:
+        return self.unit == "word"
+
+    @property
+    def marked(self) -> bool:
+        """Return True if special tokens are written out in the text."""
+        return self.parted is not None and self.parted.marked
+
+    @property
+    def long_units(self) -> bool:
+        """Return True for units that can have several words."""
+        return self.unit not in ("token", "word")
 
     def in_stretches(self, wanted: bool | None) -> "Grouping":
         """Return these units in stretches or not; None is as they are."""

@@ -219,7 +219,7 @@ def located(prompt: str, marked: Sequence[tuple[Marked, str | None]]) -> tuple[P
     missing = dict.fromkeys(one.owner for one in strings if one.text.strip() and one.owner not in found)
     ordered = sorted((_stripped(prompt, part) for part in parts), key=lambda part: (part.start, -part.end))
     kept = tuple(part for part in ordered if part.end > part.start)
-    return PartedText(prompt, kept, TEMPLATE), [names[owner] for owner in missing]
+    return PartedText(prompt, kept, TEMPLATE, marked=True), [names[owner] for owner in missing]
 
 
 def _inner_parts(runs: Sequence[_Run], strings: Sequence[_String]) -> list[Part]:

@@ -162,12 +162,13 @@ class PartedText:
     """A text as a model gets it, and its named parts.
 
     parts: in the order in which they begin. They can be nested (a document in a message) and empty, but do not overlap.
-    rest: the name of the text that is in no part.
+    rest: the name of the text that is in no part. marked: special tokens are written out in the text, as in a chat.
     """
 
     text: str
     parts: tuple[Part, ...] = ()
     rest: str = REST
+    marked: bool = False
 
     @classmethod
     def tagged(cls, text: str, keep: bool = False) -> "PartedText":
@@ -311,8 +312,8 @@ def unit_tokens(tokens: Tokens, spans: Iterable[Sequence[int]], segment: int = 0
     """Return the places of the tokens in each span (start, end) of characters of a text.
 
     A token is where its first character is that is not white space, or else where it begins. So every token is in
-    exactly one of several spans that cover the text. Special tokens, the tokens of another segment, and tokens that a
-    decoder wrote, whose place in the text is not known, are in none.
+    exactly one of several spans that cover the text. Special tokens that are not written out in it, the tokens of
+    another segment, and tokens that a decoder wrote, whose place in the text is not known, are in none.
 
     Raises RequestError for tokens without offsets, as in a record of another program.
     """
@@ -320,7 +321,7 @@ def unit_tokens(tokens: Tokens, spans: Iterable[Sequence[int]], segment: int = 0
     text = "".join(one for one, part in zip(tokens.written, tokens.segments, strict=True) if part == segment)
     known = 0
     for place, (start, end) in enumerate(tokens.offsets):
-        if tokens.special[place] or tokens.segments[place] != segment or end < known:
+        if (tokens.special[place] and start == end) or tokens.segments[place] != segment or end < known:
             continue
         known = max(known, end)
         inner = text[start:end]

@@ -33,7 +33,7 @@ TREES = Path(__file__).parents[2] / "sample_inputs" / "treebank.conllu"
 CALLS = {
     "run": [
         "run -m tiny @", "run -m tiny --measure norm -l all -H 0,2 -f lines.txt", "run -m tiny --pair it --words @",
-        "run -m made-up -l all @", "run -m tiny --without 0.1 @",
+        "run -m made-up -l all @", "run -m tiny --without 0.1 @", "run -m tiny --unit sentence @",
         "run -m gpt2 @", "run -m gpt_oss @", "run -m t5 @", "run -m t5 --which encoder @", "run --from written.npz",
         "run -m ./mpnet -l 1 -H 2 --terms @",
         "run -m gpt2 --lens @", "run -m ./classes @", "run -m ./tokens --words @", "run -m gpt_neo --dtype bfloat16 @",
@@ -81,7 +81,7 @@ CALLS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 2 @", "sources -m gpt2 --answer cat --each token --remove -f tags.txt",
-        "sources -m gpt2 --answer cat --draws 1 -f twins.txt",
+        "sources -m gpt2 --answer cat --draws 1 -f twins.txt", "sources -m classes --target LABEL_0 --draws 1 @",
     ],
     "similar": [
         "similar -m ./sentences @ @@", "similar -m ./sentences --words @ @@",

@@ -56,6 +56,8 @@ VALUES: dict[str, tuple[str, ...]] = {
     "output_path": ("other",),  # with the suffix of the way, or refused
     "query": ("big",),
     "tokens": ("1-4",),
+    "unit": ("sentence",),
+    "part": ("notes=one.txt",),
     "key": ("big",),
     "segments": ("AB",),
     "style": ("lines",),
@@ -134,6 +136,7 @@ WAYS = {
     "run": [
         f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
         f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @", "run --from maps.npz",
+        f"run {M} --unit part --part a=one.txt @",
         "run --from maps.npz -l 1 -H 0", "run --from maps.npz --json",
         "run --from terms.safetensors -l 1 -H 2", "run --from terms.safetensors -l 1 -H 2 --json",
         "run -m gpt2 --lens @",
@@ -164,6 +167,7 @@ WAYS = {
         f"find {M} cat sat @", f"find {M} cat sat @ --json", f"find {M} --by content @", f"find {M} --by previous @",
         f"find {M} cat sat @ -o a.csv", "find cat sat --from maps.npz", f"find {M} cat sat -f lines.txt",
         "find -m gpt2 --by logit @", "find -m gpt2 --by logit --json @",
+        f"find {M} * cat --part cat=one.txt --unit part @",
     ],
     "generate": [
         "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
@@ -171,7 +175,7 @@ WAYS = {
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
-        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @",
+        "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @", "sources -m classes --draws 1 @",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",

@@ -77,7 +77,8 @@ def groups(page):
 def test_a_page_fits_on_a_screen(command, attncli, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     lines = attncli(*command, "--help").out.splitlines()
-    assert sum(max(1, -(-len(line) // COLUMNS)) for line in lines) <= (LINES if command else LINES_OF_ALL)
+    count, most = sum(max(1, -(-len(line) // COLUMNS)) for line in lines), LINES if command else LINES_OF_ALL
+    assert count <= most, f"{count} lines, and {most} fit: shorten the docstring, or mark an option rare"
     # Only an example, which is pasted, may be longer than a line.
     assert all(len(line) <= COLUMNS for line in lines if "attncli" not in line)
 

@@ -31,7 +31,7 @@ def test_a_long_text_is_shown_in_stretches(attncli, short, tmp_path, monkeypatch
     assert "16 tokens are shown as 4 stretches" in page.err
     assert ZOOM in (tmp_path / "a.html").read_text(encoding="utf-8")
     refused = attncli("view", "-l", "3", "--vectors", "3.1", "-o", "a.html", TEXT)
-    assert refused.code == 2 and "--vectors has no effect on stretches" in refused.err
+    assert refused.code == 2 and "--vectors has no effect on units of several tokens" in refused.err
 
 
 @pytest.mark.parametrize("options", [(), ("--words",), ("--style", "lines", "-H", "1")])

@@ -101,7 +101,7 @@ REQUESTS = [
     Request(),
     Request(layers="-1,0", heads="2,0"),
     Request(layers=[1], heads=3, mask="causal", pad_to=30),
-    Request(measure="norm", grouping=Grouping(words=True)),
+    Request(measure="norm", grouping=Grouping(unit="word")),
     Request(mask="none", predict=True),
 ]
 

@@ -247,6 +247,10 @@ def test_a_chat_has_the_templates_text_around_it(attncli, tmp_path):
     out = " ".join(attncli("generate", "-m", directory, "the cat", "--chat", *FEW).out.split())
     before, after = "".join(shown[:begin]), "".join(shown[end : record.written])
     assert f'tokens 0-{begin - 1} before the text ("{before}") and {end}-{record.written - 1} after the text' in out
+    messages = [{"role": "system", "content": "it is big"}, {"role": "user", "content": "the cat"}]
+    (tmp_path / "a.json").write_text(json.dumps(messages))
+    out = " ".join(attncli("generate", "-m", directory, "--chat", tmp_path / "a.json", *FEW).out.split())
+    assert "tokens of the prompt: template 0-" in out and re.search(r"system \d+-\d+, template \S+ user \d+-", out), out
     assert after == " a:" and "from the chat template" not in attncli("generate", "-m", directory, "the cat", *FEW).out
 
 

@@ -33,7 +33,7 @@ LINES = {  # @ and @@ stand for the texts
     "find @": "two tokens",
     "find": "two tokens",
     "find dog it @": "no token 'dog'",
-    "find cat mat @ --by bogus": "it is one of weight, content, entropy",
+    "find cat mat @ --by bogus": "it is one of weight, content, logit, entropy",
     "find cat mat @ -l 9": "out of range",
     "find cat mat @ -o a.png": ".json",
     "explain @ --query zebra": "no token 'zebra' in the text",

@@ -172,7 +172,7 @@ def test_a_document_has_all_findings_that_the_terminal_counts(attncli, instant, 
     heads = list(dict.fromkeys((one["layer"], one["head"]) for one in document["findings"]))
     layers = {"0-2": [0, 1, 2], "3": [3]}.get(selection[-1] if selection else "", range(6))
     request, words = Request(layers=list(layers)), "--words" in selection
-    record = instant.attend(TEXT, layers=list(layers), grouping=Grouping(words=words))
+    record = instant.attend(TEXT, layers=list(layers), grouping=Grouping(unit="word" if words else "token"))
     found = edges(record, Usual.with_text(record, usual_of(instant, request, words)))
     assert heads == [(one.layer, one.head) for one, *_ in found]
     assert len(document["findings"]) == sum(map(len, found))

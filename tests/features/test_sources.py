@@ -1,5 +1,6 @@
 """attncli sources: shares, effects and their controls, on small random decoders and by hand."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,10 +9,11 @@ from checkpoints import make_checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli import RequestError, load_model, sources
+from attncli import RequestError, cut, load_model, sources
 from attncli.effects.answer import Answer, Hidden
+from attncli.effects.change import Changed, Hide
 from attncli.features.sources import PairEffect, _pairs, _random_spans, _Source
-from attncli.models.generation import prompt_tokens
+from attncli.models.generation import next_probabilities, prompt_tokens
 from attncli.record import Request
 
 PROMPT = '<doc id="1"> the cat sat </doc> <doc id="2"> it is big </doc> the'
@@ -32,8 +34,9 @@ def asked(llama):
 # --- the arithmetic -------------------------------------------------------------------------------------
 
 
-def test_kept_keys_and_values_give_what_a_whole_pass_gives(asked):
-    np.testing.assert_allclose(asked.plain, asked._full_pass([]), atol=1e-5)
+def test_the_answer_s_tokens_have_the_probabilities_with_which_they_would_be_written(asked):
+    written = next_probabilities(asked.model, asked.prompt, asked.ids)[range(len(asked.ids)), asked.ids]
+    np.testing.assert_allclose(asked.plain, np.log(written), atol=1e-5)
 
 
 @settings(max_examples=15, deadline=None)
@@ -41,8 +44,14 @@ def test_kept_keys_and_values_give_what_a_whole_pass_gives(asked):
 def test_hidden_tokens_are_hidden_from_later_ones_whatever_is_kept(asked, data):
     count = len(asked.prompt)
     places = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=count)))
-    whole = asked._full_pass([Hidden(places, asked.rows.start)])
-    np.testing.assert_allclose(asked.without(places), whole, atol=1e-5)
+    rows = range(count, len(asked.tokens))
+    edges = [(query, key) for key in places for query in range(key + 1, count - 1) if query not in places]
+    edges += [(query, key) for key in places for query in [count - 1, *rows] if query != key]
+    heads = [(layer, head) for layer in range(asked.model.layers) for head in range(asked.model.heads)]
+    change = Changed([Hide(heads, edges)])
+    expected = next_probabilities(asked.model, asked.prompt, asked.ids, taps=[change])[range(len(asked.ids)), asked.ids]
+    np.testing.assert_allclose(asked.without(places), np.log(expected), atol=1e-5)
+    np.testing.assert_allclose(asked._full_pass([Hidden(places)]), np.log(expected), atol=1e-5)
 
 
 def test_a_hidden_text_is_as_if_it_had_never_been_read(asked):
@@ -76,7 +85,7 @@ def test_random_spans_are_of_one_length_and_from_elsewhere(length, data):
 def test_parts_that_stand_in_for_each_other_are_found_by_hiding_two():
     """The answer needs the token at 2 or the one at 5."""
     parts = [_Source(name, name, [place]) for name, place in (("a", 2), ("b", 5), ("c", 8))]
-    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12))
+    asked = SimpleNamespace(plain=np.zeros(1), prompt=range(12), sinks=frozenset([0]))
     asked.without = lambda places: np.array([-3.0 if {2, 5} <= {*places} else 0.0])
     assert _pairs(asked, parts, np.zeros(3), np.zeros((3, 4)), 4) == [PairEffect(0, 1, 3.0, 0.0)]
     assert _pairs(asked, parts, np.array([1.0, 0, 0]), np.zeros((3, 4)), 4) == []
@@ -95,6 +104,8 @@ def test_shares_effects_and_lengths_of_parts(llama):
     asked = Answer(llama, tokens, llama.tokenizer.encode(" cat").ids[1:])
     for number, part in enumerate(found.parts):
         np.testing.assert_allclose(found.effects[0, number], (asked.plain - asked.without(part.places)).mean())
+        drawn = [(asked.plain - asked.without(span)).mean() for span in _random_spans(tokens, part.places, 2)]
+        np.testing.assert_allclose(found.controls[number][: len(drawn)], drawn)
     [record] = llama.attend_tokens([asked.tokens], Request())
     rows = record.weights[:, :, list(asked.rows)]
     wanted = [rows[..., part.places].sum() / rows[..., 1:].sum() for part in found.parts]
@@ -109,6 +120,12 @@ def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
     whole, *tokens = found.answer
     assert sorted(place for one in tokens for place in one.places) == whole.places
     np.testing.assert_allclose(found.effects[1:].mean(axis=0), found.effects[0])
+    assert np.ptp(found.effects[1:], axis=0).max() > 1e-3
+    counts = np.array([len(one.places) for one in found.parts])
+    for number, unit in enumerate(tokens, 1):  # of uniform attention over all but the sink
+        [place] = unit.places
+        prompt = found.tokens - len(whole.places)
+        np.testing.assert_allclose(found.lengths[number], counts / (prompt - 1 + place))
     by_sentence = sources(llama, PROMPT, answer="cat. it sat", each="sentence", draws=0)
     assert [one.text.strip() for one in by_sentence.answer[1:]] == ["cat.", "it sat"]
 
@@ -116,6 +133,39 @@ def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
 def test_without_tags_sentences_are_the_parts(llama):
     found = sources(llama, "the cat sat. it is big. the", answer="cat", draws=1)
     assert [one.text for one in found.parts] == ["the cat sat.", "it is big.", "the"]
+
+
+@pytest.fixture(scope="module")
+def chatting(tmp_path_factory):
+    """A decoder with a chat template."""
+    path = make_checkpoint(tmp_path_factory.mktemp("chatting") / "llama", "llama", "ForCausalLM")
+    settings = path / "tokenizer_config.json"
+    template = "{{ bos_token }}{% for m in messages %}it {{ m.content }} big {% endfor %}"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "chat_template": template}))
+    return load_model(str(path), device="cpu")
+
+
+def test_messages_are_the_parts_of_a_chat_and_the_last_one_the_answer(chatting, tmp_path):
+    messages = [{"role": "user", "content": "the cat"}, {"role": "user", "content": "sat"}]
+    (tmp_path / "chat.json").write_text(json.dumps([*messages, {"role": "assistant", "content": "the cat sat"}]))
+    found = sources(chatting, chat=True, file=str(tmp_path / "chat.json"), draws=0)
+    assert [(one.name, one.text) for one in found.parts[:2]] == [("user", "the cat"), ("user 2", "sat")]
+    assert found.parts[2].name == "template" and found.answer[0].text.strip() == "the cat sat"
+    every = sorted(place for one in found.parts for place in one.places)
+    assert every == list(range(1, found.tokens - len(found.answer[0].places)))
+    (tmp_path / "chat.json").write_text(json.dumps(messages))
+    assert sources(chatting, chat=True, file=str(tmp_path / "chat.json"), answer="cat", draws=0).parts == found.parts
+    (tmp_path / "chat.json").write_text("[")
+    with pytest.raises(RequestError, match="can't be read as JSON"):
+        sources(chatting, str(tmp_path / "chat.json"), chat=True)
+
+
+def test_files_are_parts(llama, tmp_path):
+    (tmp_path / "a.txt").write_text("the cat sat")
+    found = sources(llama, "it is big. the", part=[f"notes={tmp_path / 'a.txt'}"], answer="cat", draws=0)
+    assert [(one.name, one.text) for one in found.parts] == [("notes", "the cat sat"), ("(rest)", "it is big. the")]
+    with pytest.raises(RequestError, match="--part 'notes' is no NAME=FILE"):
+        sources(llama, part=["notes"])
 
 
 def test_a_verdict_names_a_part_only_beyond_its_random_spans(llama):
@@ -147,6 +197,23 @@ def test_what_can_not_be_met_is_said(llama, prompt, more, says):
         sources(llama, prompt, **more)
 
 
-def test_an_encoder_writes_no_answer(minilm):
-    with pytest.raises(RequestError, match="writes no text"):
+@pytest.mark.parametrize("asked", [{"similar_to": "A cat sits."}, {}], ids=["cosine", "distance"])
+def test_of_an_encoder_an_output_is_measured(minilm, asked):
+    """The effect is that of cutting all edges from other tokens to the part, in all heads."""
+    text = "The cat sat. The dog ran away."
+    found = sources(minilm, text, draws=1, **asked)
+    [record] = minilm.attend_tokens([minilm.tokenizer.encode(text)])
+    specials = {0, len(record.tokens) - 1}
+    for number, part in enumerate(found.parts):
+        others = [query for query in range(len(record.tokens)) if query not in part.places]
+        edges = [(query, key) for query in others for key in part.places]
+        expected = cut(minilm, text, edges=edges, **asked).effects[0]
+        np.testing.assert_allclose(found.effects[0, number], -expected if asked else expected, atol=1e-6)
+    rows = record.weights.mean(axis=2)
+    real = [place for place in range(len(record.tokens)) if place not in specials]
+    wanted = [rows[..., part.places].sum() / rows[..., real].sum() for part in found.parts]
+    np.testing.assert_allclose(found.shares[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(found.lengths[0], [len(part.places) / len(real) for part in found.parts])
+    assert found.document()["output"]["kind"] == ("cosine" if asked else "distance")
+    with pytest.raises(RequestError, match="answer has no effect where an output is measured"):
         sources(minilm, PROMPT, answer="cat")

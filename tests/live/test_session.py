@@ -31,7 +31,7 @@ def session(minilm):
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
 @pytest.mark.parametrize("words", [False, True])
 def test_its_records_are_the_models(session, minilm, mask, words):
-    request = Request(pad_to=20, grouping=Grouping(words=words))
+    request = Request(pad_to=20, grouping=Grouping(unit="word" if words else "token"))
     found = session.record(replace(ASKED, request=request, masks=(mask,)))
     [own] = minilm.answer([TEXT], replace(request, mask=mask))
     assert np.array_equal(found.weights, own.weights)

@@ -94,7 +94,7 @@ def test_a_chat_is_parted_by_its_messages(tmp_path):
     messages = [{"role": "user", "content": " Hi "}, {"role": "tool", "content": "5"}]
     with pytest.warns(Notice, match="^the chat template leaves out: tool$"):
         parted = chat.chat_text(tmp_path, Chat(messages))
-    assert parted == PartedText("<user>Hi\n<assistant>", (Part("user", 6, 8),), "template")
+    assert parted == PartedText("<user>Hi\n<assistant>", (Part("user", 6, 8),), "template", True)
     messages[1] = {"role": "assistant", "content": "Hello"}
     parted = chat.chat_text(tmp_path, Chat(messages))
     assert parted.text == "<user>Hi\n<assistant>Hello\n" and parted.parts[1] == ("assistant", 20, 25)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from measuring import peak_added
 
 from attncli import load_model
-from attncli.base.choices import MaskName, names
+from attncli.base.choices import MaskName, UnitName, names
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
 from attncli.record.grouping import grouped
@@ -27,7 +27,9 @@ def model(tiny):
 
 LONG = "the cat sat on the big cat, and it sat on the unbelievable cats"
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=25).map(" ".join)
-GROUPINGS = st.builds(Grouping, st.sampled_from([None, "0-1", "1,-1", "-1"]), st.booleans(), st.booleans())
+GROUPINGS = st.builds(Grouping, st.none(), st.sampled_from(names(UnitName)), st.booleans()) | st.builds(
+    Grouping, st.sampled_from(["0-1", "1,-1", "-1"]), st.sampled_from(["token", "word"]), st.booleans()
+)
 
 
 @settings(max_examples=12)

@@ -54,7 +54,7 @@ class Kept:
         windows = list(corpus(model, TEXTS))
         rows = as_rows([one.tokens for one in windows], model.config, mask, model.device)
         like = torch.empty(0, dtype=model.dtype)
-        axes = [axes_of(Grouping(words=True), one.tokens) for one in windows]
+        axes = [axes_of(Grouping(unit="word"), one.tokens) for one in windows]
         self.pairs = [(layer, head) for layer in layers for head in heads]
         self.by_name = {}
         for name in names:

@@ -88,7 +88,7 @@ def test_norms_are_those_of_what_a_token_brings(tmp_path, name, part):
     np.testing.assert_allclose(record.weights, expected, atol=1e-5 * expected.max())
     some = model.attend(SENTENCE, layers=[1, 0], heads=[1, 0], measure="norm", **asked)
     np.testing.assert_allclose(some.weights, expected[[1, 0]][:, [1, 0]], atol=1e-5 * expected.max())
-    request = Request(measure="norm", grouping=Grouping(words=True), **asked)
+    request = Request(measure="norm", grouping=Grouping(unit="word"), **asked)
     [words] = model.attend_tokens([model.tokenizer.encode(SENTENCE)], request)
     np.testing.assert_allclose(words.weights, merge_words(record).weights, atol=1e-5 * expected.max())
     plain = model.attend(SENTENCE, **asked)

@@ -67,8 +67,8 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     monkeypatch.setattr(grouping, "MOST", 2)
     words = tokens(["a", "b", "##c", "d", "e"], [0, 1, 1, 2, 3])
     record = replace(random_record(5), tokens=words)
-    shown = grouped(record, Grouping(words=True, stretches=True))
-    between = grouped(record, Grouping(words=True))
+    shown = grouped(record, Grouping(unit="word", stretches=True))
+    between = grouped(record, Grouping(unit="word"))
     for row, column in product(range(2), repeat=2):
         part = between.weights[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
         np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(-1).mean(-1), rtol=1e-5)

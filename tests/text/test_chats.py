@@ -240,5 +240,5 @@ def test_what_is_no_chat_is_one_line(document, why):
 
 def test_parts_of_a_chat_are_parts_of_its_text():
     assert located("Hi", [(Marked.of(Chat.of_user("Hi"), True), None)])[0] == PartedText(
-        "Hi", (("user", 0, 2),), "template"
+        "Hi", (("user", 0, 2),), "template", True
     )

@@ -68,7 +68,7 @@ def go_every_way(peers: P, ways: Mapping[str, CompareWay[P]]) -> Iterator[Compar
 
 
 def under_mask(peers: Peers, mask: str) -> Iterator[float]:
-    """Compare weights and vectors of texts with [PAD] under a mask, and what the record's mask hides.
+    """Compare weights and vectors of texts, without [PAD] and with it, under a mask, and what the record's mask hides.
 
     What is hidden has no weight at all.
     """
@@ -76,7 +76,7 @@ def under_mask(peers: Peers, mask: str) -> Iterator[float]:
         peers.model.usual_mask(mask)
     except RequestError as error:
         raise NothingToCompare(str(error)) from error
-    for text, one in peers.run_model([padded for _, padded in peers.padded()], mask=mask):
+    for text, one in peers.run_model([one for both in peers.padded() for one in both], mask=mask):
         yield peers.weight_difference(one, text, mask)
         theirs = peers.their_vectors(peers.theirs(text, mask))
         yield from peers.vector_differences(peers.our_vectors(text, mask), theirs, text)
@@ -221,7 +221,8 @@ def hidden_states(peers: EagerPeers) -> Iterator[float]:
 
 
 OF_MASKS: dict[str, CompareWay[Any]] = {
-    f"mask {name}": CompareWay(f"--mask {name}, with [PAD]", partial(under_mask, mask=name)) for name in MASKS
+    f"mask {name}": CompareWay(f"--mask {name}, without [PAD] and with it", partial(under_mask, mask=name))
+    for name in MASKS
 }
 WAYS: dict[str, CompareWay[OwnPeers]] = {
     "tokens": CompareWay("beside transformers' own tokenizer", tokens, exact=True),

@@ -82,7 +82,7 @@ class ScreenState:
 
     def session_request(self, pad_to: int | None = None) -> SessionRequest:
         """Return the request to a session for this state. The selection within the answer adds nothing to it."""
-        grouping = Grouping(words=self.words, stretches=True)
+        grouping = Grouping(unit="word" if self.words else "token", stretches=True)
         request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
         without = heads_list(self.without)
         return SessionRequest(self.model, self.text, request, (self.mask,), without, written=self.written)
@@ -198,7 +198,10 @@ def with_written(session: Session, content: ScreenContent) -> ScreenContent:
     """Return the content with the tokens that the model wrote, and those that they replace."""
     look = content.look
     text = session.text(look.session_request())
-    start, groups = len(text) - len(look.written), axes_of(Grouping(words=look.words), text.plain).queries.groups
+    start, groups = (
+        len(text) - len(look.written),
+        axes_of(Grouping(unit="word" if look.words else "token"), text.plain).queries.groups,
+    )
     written, earlier, said = text.shown[start:], list[str](), list[str]()
     if look.earlier:
         earlier = session.text(replace(look, written=look.earlier).session_request()).shown[start:]

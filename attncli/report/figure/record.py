@@ -12,7 +12,7 @@ from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable, quoted
 from attncli.record import AttentionRecord
-from attncli.record.display import SCORE, head_colour, hide_masked, notes, score_terms
+from attncli.record.display import SCORE, head_colour, hide_masked, in_stretches, notes, score_terms
 from attncli.record.grouping import merge_words
 from attncli.record.selection import check_segments, number_list, select_token, selected_places
 from attncli.report.figure.drawing import INK
@@ -93,7 +93,7 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
         *([name_numbers("layer", record.layers)] if record.pairs is None else []),
         f"mean of {heads}" if what.mean else heads,
         f"mask {record.mask_name}",
-        *(["words"] if what.words else []),
+        *(["words"] if what.words else [record.part.unit] if record.part and in_stretches(record) else []),
     ]
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
 
