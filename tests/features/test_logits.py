@@ -100,6 +100,7 @@ def test_words_at_mask(bert):
         ({"query": "cat", "key": "sat"}, "key has no effect with --by logit, which ranks whole heads"),
         ({"measure": "norm"}, "measure has no effect with --by logit, which counts no weights"),
         ({"pad_to": 20}, "pad_to has no effect with --by logit"),
+        ({"unit": "word"}, "unit has no effect with --by logit, which is of one token"),
         ({"target": "the cat"}, "'the cat' is 2 tokens"),
         ({"which": "cross"}, "--which is for encoder-decoders"),
         ({"by": "content", "at": "2"}, "at has no effect without --by logit"),
