@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from attncli.attention import FeedForward, GatedFeedForward
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking
-from attncli.effects.question import LabelQuestion, make_question
+from attncli.effects.question import LabelQuestion, Left, make_question
 from attncli.models.block import Block, Tap
 from attncli.models.engine import Engine
 from attncli.models.model import own_network
@@ -33,7 +33,8 @@ from attncli.models.outputs import HeadNetwork
 from attncli.text.tokens import Tokens, masked
 
 _VOCABULARY = ("next", "words")  # outputs that predict tokens
-_PLACES = 100  # roundings, as a share of the largest number, by which a frozen norm may differ from the norm
+_ROUNDINGS = 100  # by which a frozen norm may be off
+_LINEAR = 0.05  # of the largest logit, by which a linear head may be off: in half precision
 
 
 def token_output(model: Engine) -> tuple[str, Output]:
@@ -130,8 +131,10 @@ def _unknown(model: Engine, why: str) -> RequestError:
 def _check_linear(question: LabelQuestion, last: Tensor) -> None:
     """Raises RequestError unless the head of the checkpoint is linear: its code is transformers'."""
     with torch.no_grad():
-        none, once, twice = question([torch.cat([0 * last, last, 2 * last])]).tolist()
-    if abs((twice - once) - (once - none)) > _PLACES * question.rounding:
+        none, once, back = question.logits_of(
+            [Left(one, range(len(one))) for one in (0 * last[0], last[0], -8 * last[0])]
+        )
+    if (back - none + 8 * (once - none)).abs().max() > _LINEAR * (8 * (once - none)).abs().max():
         raise _unknown(question.texts[0].model, "its output head is not linear")
 
 
@@ -224,7 +227,7 @@ def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
         frozen = line * scale.to(line.dtype) + bias
         off = (frozen - output).abs().max()
         step = max(torch.finfo(output.dtype).eps, torch.finfo(torch.float32).eps)  # in which transformers normalises
-        if off > _PLACES * step * max(1.0, float(output.abs().max())):
+        if off > _ROUNDINGS * step * max(1.0, float(output.abs().max())):
             raise RequestError(
                 f"what a head adds to a logit is unknown: {type(module).__name__} is neither a LayerNorm nor an RMSNorm"
             )

@@ -97,6 +97,7 @@ def find(
     if by == "logit":
         from attncli.features.logit_heads import logit_heads
 
+        no_effect("with --by logit, which is of one token", unit=given.get("unit"))
         return logit_heads(source, text, at, top)
     no_effect("without --by logit", at=at)
     if by not in FIGURES:

@@ -103,7 +103,7 @@ def run(
     if lens:
         why = "with --lens, which shows no maps"
         no_effect(why, head=head, words=words, terms=terms, vectors=vectors, tokens=tokens, kinds=kinds, top_k=top_k)
-        no_effect(why, measure=given.get("measure"), unit=unit)
+        no_effect(why, measure=given.get("measure"), target=given.get("target"), unit=unit)
         from attncli.features.lens import lens_of
 
         return lens_of(record_source(model, text, mask, stdin=True, **given), layer, query)

@@ -315,6 +315,18 @@ def test_what_is_unknown_is_refused(opened, name, engine, text, asking, said):
         direct_ways(logit_question(model, text, asking))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name, text", [("gemma2", TEXT), ("bert", "a [MASK]"), ("llama", TEXT)])
+def test_a_head_of_transformers_is_found_not_to_be_linear_in_any_dtype(opened, name, text, dtype):
+    model = load_model(str(opened(name).place.path), device="cpu", dtype=dtype, engine="transformers")
+    question = logit_question(model, text, Asking())
+    if name == "llama":
+        assert len(direct_ways(question)) == 4
+        return
+    with pytest.raises(RequestError, match="its output head is not linear"):
+        direct_ways(question)
+
+
 def test_a_model_that_predicts_no_tokens_is_refused(minilm):
     with pytest.raises(RequestError, match=r"minilm predicts no tokens .*: use a decoder"):
         logit_question(minilm, TEXT, Asking())
