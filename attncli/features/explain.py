@@ -233,8 +233,8 @@ def explain_row(
         more = {"output": output.tolist(), "output_norm": float((output**2).sum() ** 0.5)}
         if written is not None:
             columns["adds"] = brought @ written.ways[layer].slopes[number, query].double().cpu().numpy()
-            added = float(columns["adds"].sum())
-            more["logit"] = {**written.output.document(), "token": written.token, "adds": added}
+            total = float(columns["adds"].sum())
+            more["logit"] = {**written.output.document(), "token": written.token, "adds": total}
         if head.x is not None:
             unbiased = not np.any(head.projections["query"][1])
             own = {"x": head.x[query].tolist()} | ({"normed": True} if head.normed else {})

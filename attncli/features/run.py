@@ -115,6 +115,8 @@ def run(
         why = "with --terms, which shows weights between pieces"
         no_effect(why, words=words, unit=unit, measure=given.get("measure"), tokens=tokens)
     opened = saved is None and not isinstance(model, AttentionRecord)
+    if not opened:
+        no_effect("on a saved record", vectors=vectors)
     if terms and head is None and opened:
         raise RequestError("--terms is of one head: choose it with -l and -H")
     layers = "-1" if (head is not None or terms) and opened else "all"  # of one head, without -l, the last layer

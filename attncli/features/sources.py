@@ -20,6 +20,7 @@ import numpy as np
 from attncli.base import choices
 from attncli.base.arrays import Doubles, titled
 from attncli.base.errors import RequestError
+from attncli.base.files import PICTURES
 from attncli.base.printable import printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
@@ -77,10 +78,11 @@ def sources(
     similar_to: options.SimilarTo = None,
     each: Annotated[
         choices.AnswerUnit | None,
-        choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: "),
+        choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: ", not_saved=PICTURES),
     ] = None,
     remove: Annotated[
-        bool, option(OUTPUT, "--remove", help="Also the effect of leaving the part out of the text.")
+        bool,
+        option(OUTPUT, "--remove", help="Also the effect of leaving the part out of the text.", not_saved=PICTURES),
     ] = False,
     draws: Annotated[
         int, option(OUTPUT, "--draws", rare=True, metavar="N", min=0, max=1000, help="Random spans beside each part.")
@@ -106,6 +108,8 @@ def sources(
         no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
+    if len(opened.parts) > 1:
+        raise RequestError(f"sources is for decoders and encoders, and {opened.place.name} has both: take -m smollm2")
     if target is not None or similar_to is not None or opened.part == "encoder":
         why = "where an output is measured and no answer is written"
         no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
@@ -119,10 +123,6 @@ def sources(
     from attncli.models.generation import Manner, next_output, prompt_tokens, write
 
     next_output(opened)  # refuses a model that writes no text
-    if opened.part != "decoder":
-        raise RequestError(
-            f"sources is for decoders, and {opened.place.name} has {opened.part} attention: take -m smollm2"
-        )
     if chat:
         no_effect("with --chat, whose messages are its parts", part=part)
         parted, answer = _chat_of(opened, text, file, answer)

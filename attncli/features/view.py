@@ -103,6 +103,7 @@ def view(
             raise RequestError(f"{saved} was made with --mask {', '.join(there)}: --mask can't change that")
         if set(wanted) == set(there):
             no_effect(f"{SAVED}: mask {', '.join(there)}", masks=masks)
+        no_effect("on a saved record", vectors=vectors)
         found = [record for record in held if record.mask_name in wanted]
         how = advice.of_saved(found[0])
     if kinds is not None:

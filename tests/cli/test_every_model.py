@@ -70,6 +70,7 @@ SEVERAL: dict[str, list[tuple[str, ...]]] = {
 # What a command can't do with every model that it can run.
 REFUSED_ALL_THE_SAME = {
     "generate": ("writes no text",),
+    "sources": ("is for decoders and encoders", "not known where these tokens are"),
     "similar": ("do not say how the vectors of a text become one: add --pool mean",),
     "flow": ("cross-attention leads into another text",),
     "diff": ("maps of one size are compared",),

@@ -14,7 +14,7 @@ TEXT = "the cat sat on it"
 # Commands, with what the line after each begins with.
 NEXT = {
     f"explain -m tiny -l -1 -H 2 '{TEXT}'": "attncli run -m tiny -l 3 -H 2 ",
-    f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap --pair 'it is big' -m tiny -H 2 ",
+    f"heatmap -m tiny -H 2 --pair 'it is big' -o a.svg '{TEXT}'": "attncli heatmap -m tiny --pair 'it is big' -H 2 ",
     f"heatmap -m tiny --style lines --mask causal -o a.svg '{TEXT}'": "attncli view -m tiny --mask causal ",
     f"view -m tiny -l 0 '{TEXT}'": "attncli view -m tiny -l 0 --open ",
     "heatmap --from maps.npz -o a.svg": "attncli heatmap --from maps.npz --style lines ",
@@ -25,7 +25,7 @@ NEXT = {
     "stats -m tiny lines.txt": "attncli run -m tiny -l ",
     "stats --from stats.json --by previous": "attncli run -m tiny -l ",
     "probe -m tiny trees.conllu": "attncli run -m tiny -l ",
-    f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff --masks none,causal -m tiny -l ",
+    f"diff -m tiny --masks none,causal '{TEXT}'": "attncli diff -m tiny -l ",
     f"compare -m tiny '{TEXT}'": "attncli compare -m tiny --against torch ",
     f"run -m tiny -l 0 '{TEXT}'": "attncli run -m tiny -l 0 -H ",
     f"run -m tiny -l 0 -H 1 '{TEXT}'": "attncli heatmap -m tiny -l 0 -H 1 --style lines ",
@@ -33,7 +33,7 @@ NEXT = {
     f"find -m speaks --by logit --at 2 --target cat '{TEXT}'": "attncli explain -m speaks --target cat -l ",
     f"explain -m speaks --logit --target cat '{TEXT}'": "attncli run -m speaks -l 3 -H 0 ",
     f"ablate -m tiny '{TEXT}'": "attncli run -m tiny -l ",
-    "ablate -m tiny -f lines.txt": "attncli run -f lines.txt -m tiny -l ",
+    "ablate -m tiny -f lines.txt": "attncli run -m tiny -f lines.txt -l ",
     f"cut -m tiny -l 0 '{TEXT}'": "attncli find -m tiny -l 0 ",
     f"patch -m tiny '{TEXT}' 'the cat sat on the'": "attncli diff -m tiny ",
     f"similar '{TEXT}' 'the cat sat'": "attncli ablate --similar-to 'the cat sat' ",

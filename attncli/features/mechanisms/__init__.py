@@ -253,7 +253,7 @@ class MeasuredHead(Result):
         }
 
     def _report(
-        self, parts: Sequence[Part], rows: Callable[[Any], Any], picture: Sequence[Part] | None = None
+        self, parts: Sequence[Part], rows: Callable[[Any], Any], picture: Callable[[], Sequence[Part]] | None = None
     ) -> Report:
         record = self.record
         name, mask = model_name(record.model.full_name), f"mask {record.mask_name}"
@@ -387,7 +387,20 @@ class HeadMechanisms(MeasuredHead):
             ]
             parts += [Table([Column("holds here"), Column("claim", "prose")], verdicts), TextLine(MORE)]
         parts += [] if self.projections else [TextLine(LEFT_OUT)]
-        return self._report(parts, itemgetter("variants"), [*captions, maps])
+
+        def only_scores() -> None:
+            no_effect("on a table or a picture, which have scores and no designs", reach=given)
+
+        def rows_of(document: Any) -> Any:
+            only_scores()
+            return document["variants"]
+
+        def picture() -> Sequence[Part]:
+            only_scores()
+            return [*captions, maps]
+
+        given = None if self.reach == REACH else self.reach
+        return self._report(parts, rows_of, picture)
 
     def _captions(self) -> list[str]:
         """Say which score is the head's own, and where untrained parameters come from."""

@@ -162,7 +162,7 @@ class _EffectEntry(TypedDict):
 
 class SimilarDocument(TypedDict):
     """`.csv`: a row per pair of tokens, `index,key_index,token,key_token,contribution`; for several texts a row per
-    pair of texts, `text,other,cosine`; with `--maxsim` a row per entry of `matches`.
+    pair of texts, `text,other,cosine`; with `--maxsim` its `matches`, a row each.
     """
 
     model: ModelDocument

@@ -79,7 +79,7 @@ def test_writing_is_offered_for_what_writes(session, minilm, writes):
 
 @explored(look=lambda session: look_of(session), size=(120, 40))
 async def test_it_writes_what_generate_writes_and_each_row_has_its_numbers(it, path, decoder):
-    document = attncli.generate(TEXT, model=str(path), max_tokens=NEW, device="cpu").document()
+    document = attncli.generate(str(path), TEXT, max_tokens=NEW, device="cpu").document()
     await it.press("g")
     record = it.answer.record
     start, text = record.written, decoder.tokenizer.decode(it.look.written)
