@@ -91,6 +91,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "something else is done to the heads before the output projection (a gate), so norms are not defined",
     ),
     "writes nothing": ("writes no text", "the model predicts no next token"),
+    "both parts": ("has both: take -m smollm2", "the command is for decoders and encoders, and the model has both"),
+    "no offsets": ("not known where these tokens are", "the tokenizer does not say where tokens are in their text"),
     "some layers": (
         "needs the attention of every layer",
         "the command needs the attention of every layer, and layers in between work in another way (linear attention, "
