@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return HARMFUL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def visible_text(text: str) -> str:
+    """Return a text for a terminal: line breaks stay, and what a terminal would act on is written out."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def visible(token: str) -> str:
     r"""Return a token in printable form, with the spaces around it written as "␣".
 

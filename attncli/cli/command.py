@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -164,7 +164,6 @@ def deliver(
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
     """Return a parameter of a command. It is a keyword: one without a default may follow those with one."""
-    default = inspect.Parameter.empty if default is MISSING else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made])
 
 
@@ -186,7 +185,6 @@ def typed(one: Option) -> Any:
         min=one.least,
         max=one.most,
         show_default=one.show_default,
-        envvar=one.envvar,
         autocompletion=one.complete,
         rich_help_panel=one.group,
     )

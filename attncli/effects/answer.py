@@ -80,7 +80,7 @@ class Hidden(Tap):
 
 @dataclass(frozen=True)
 class Answer:
-    """A prompt and what follows it. tokens: of both. start: the place of the answer's first token."""
+    """A prompt, and the ids of the answer that follows it."""
 
     model: InTorch
     prompt: Tokens
@@ -106,8 +106,8 @@ class Answer:
         return np.array(self.rows, dtype=np.float64)
 
     @cached_property
-    def _kept(self) -> tuple[Model, KeysAndValues] | None:
-        """The keys and values of the prompt but its last token; None where transformers runs the network."""
+    def _kept(self) -> tuple[Model, KeysAndValues, Tensor] | None:
+        """The keys and values of all tokens, and the rows' last vectors; None if transformers runs the network."""
         own = own_network(self.model)
         if own is None:
             return None
@@ -120,8 +120,7 @@ class Answer:
                     pass
                 kept.kept = self.rows.start
             *_, last = own.walk(own.rows_after(ids[self.rows.start : self.rows.stop], self.rows.start), [kept])
-        self.__dict__["plain"] = self._log_probabilities(last[: len(self.ids)], list(self.rows))
-        return own, kept
+        return own, kept, last[: len(self.ids)]
 
     def _log_probabilities(self, vectors: Tensor, rows: Sequence[int]) -> Doubles:
         """Return the log-probability of the token that follows each of these rows, given their last vectors."""
@@ -134,9 +133,7 @@ class Answer:
     @cached_property
     def plain(self) -> Doubles:
         """The log-probability of each token of the answer, in nats."""
-        if self._kept is not None:
-            return self.__dict__["plain"]
-        return self._full_pass([])
+        return self._full_pass([]) if self._kept is None else self._log_probabilities(self._kept[2], list(self.rows))
 
     def _full_pass(self, taps: Sequence[Tap]) -> Doubles:
         with torch.inference_mode():
@@ -147,7 +144,7 @@ class Answer:
         """Return the log-probability of each token of the answer where these tokens of the prompt are hidden."""
         if self._kept is None:
             return self._full_pass([Hidden(places)])
-        own, kept = self._kept
+        own, kept, _ = self._kept
         inside = set(places)
         later = range(min(places) + 1, self.rows.stop)
         begin = next((row for row in later if row not in inside or row in self.rows), None)
@@ -171,7 +168,7 @@ class Answer:
             if self._kept is None:
                 self.model.last_hidden([self.tokens], taps=[tap])
             else:
-                own, kept = self._kept
+                own, kept, _ = self._kept
                 ids = self.tokens.ids[self.rows.start : self.rows.stop]
                 for _ in own.walk(own.rows_after(ids, self.rows.start), [Hidden([], kept), tap]):
                     pass

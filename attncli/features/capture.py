@@ -104,9 +104,6 @@ class ProgramMaps(Result):
     def __repr__(self) -> str:
         return f"<ProgramMaps of {' '.join(self.program)}>"
 
-    def __str__(self) -> str:
-        return "".join(map(str, self.reports()))
-
     def document(self) -> CaptureDocument:
         """Return what --json prints."""
         found: CaptureDocument = json.loads("".join(document_text(self._records()[0])))

@@ -32,7 +32,7 @@ from attncli.base import choices
 from attncli.base.arrays import Array, as_floats, as_numpy, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import PAGE
-from attncli.base.printable import printable, shorten, visible
+from attncli.base.printable import shorten, visible, visible_text
 from attncli.base.typed import NotRequired
 from attncli.features import options
 from attncli.features.inputs import (
@@ -440,9 +440,6 @@ class WrittenText(Result):
         engine = self.plain.engine
         return titled(self, engine.info.full_name, self._how, f'after "{shorten(self.prompt)}"')
 
-    def __str__(self) -> str:
-        return "".join(str(one) if one.verbatim is None else one.verbatim for one in self.reports())
-
     @property
     def shown(self) -> _Writing:
         """The text that is shown and saved: the one with the change, if there is one."""
@@ -533,11 +530,6 @@ class WrittenText(Result):
         if self.note is not None:
             parts.append(TextLine(self.note, "faint"))
         yield Report([], parts, dict, next=NextCommand("generate", {"output_path": Path("written.html")}))
-
-
-def visible_text(text: str) -> str:
-    """Return a text for a terminal: line breaks stay, and what a terminal would act on is written out."""
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def _pieces(writing: _Writing, before: str) -> Iterator[Report]:

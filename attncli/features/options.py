@@ -42,7 +42,6 @@ class Option(NamedTuple):
     least: float | None = None
     most: float | None = None
     show_default: bool | str = True
-    envvar: str | None = None
     only_shown: bool = False
     kind: Any = None
     not_saved: tuple[str, ...] = ()

@@ -193,9 +193,6 @@ class TextMaps(Result):
     def __repr__(self) -> str:
         return f"<TextMaps of {len(self.source)} text{'s' if len(self.source) > 1 else ''}>"
 
-    def __str__(self) -> str:
-        return "".join(map(str, self.reports()))
-
     @cached_property
     def _usual(self) -> "Usual | None":
         return self.source.usual(self.words)

@@ -449,7 +449,7 @@ class _AnswerEntry(TypedDict):
 
 
 class _AgreementEntry(TypedDict):
-    """Spearman's rank correlation of shares and effects over the parts; null for fewer than 3."""
+    """The rank correlation (Spearman's) of shares and effects over the parts; null for fewer than 3."""
 
     rho: Annotated[float, "", "-1 to 1"]
     low: Annotated[float, "lower end of 19 of 20 correlations with freely permuted effects", "-1 to 1"]
@@ -524,7 +524,7 @@ class AnswerSources(Result):
         named = [one.name != self.prompt.rest or len(self.parts) == 1 for one in self.parts]
         effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
         best = int(effects.argmax())
-        drawn = self.controls[best][~np.isnan(self.controls[best])]
+        drawn = self._drawn(best)
         if not np.isfinite(effects[best]):
             return "no effect was measured"
         if len(drawn) == 0:
@@ -550,7 +550,7 @@ class AnswerSources(Result):
         """Return what --json prints."""
         entries: list[_PartEntry] = []
         for number, one in enumerate(self.parts):
-            drawn = self.controls[number][~np.isnan(self.controls[number])]
+            drawn = self._drawn(number)
             control: _ControlEntry | None = None
             if len(drawn):
                 spread = {"mean": float(drawn.mean()), "low": float(drawn.min()), "high": float(drawn.max())}
@@ -684,8 +684,13 @@ class AnswerSources(Result):
         title = [model_name(self.model.full_name), "sources of an answer"]
         return PromptAndAnswer(title, names, pieces, answer, facts, verdicts, self._meaning)
 
+    def _drawn(self, number: int) -> Doubles:
+        """Return the effects of a part's random spans."""
+        some = self.controls[number]
+        return some[~np.isnan(some)]
+
     def _cells(self, number: int) -> list[str]:
-        drawn = self.controls[number][~np.isnan(self.controls[number])]
+        drawn = self._drawn(number)
         effect = self.effects[0, number]
         random = [signed(float(one)) for one in (drawn.mean(), drawn.min(), drawn.max())] if len(drawn) else ["-"] * 3
         removed = [] if self.removed is None else [signed(float(self.removed[number]))]
@@ -719,7 +724,7 @@ class AnswerSources(Result):
         largest = max(float(np.nanmax([*self.effects[0], *self.controls.ravel()], initial=0.0)), 1e-9)
         rows = []
         for number, one in enumerate(self.parts):
-            drawn = self.controls[number][~np.isnan(self.controls[number])]
+            drawn = self._drawn(number)
             effect, cells = self.effects[0, number], self._cells(number)
             bar = max(0.0, float(effect)) / largest if effect == effect else None
             mark = max(0.0, float(drawn.max())) / largest if len(drawn) else None

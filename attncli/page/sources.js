@@ -6,10 +6,10 @@ const byId = (id) => document.getElementById(id);
 const state = { measure: "effect", piece: 0, part: null };
 
 /** The numbers of the parts for the chosen piece; null where one is not known. */
-const numbers = () => page.answer[state.piece][state.measure];
+const numbers = (measure) => page.answer[state.piece][measure];
 
 /** A number as it is printed. */
-const written = (number) => (number === null ? "–" : `${state.measure === "effect" && number > 0 ? "+" : ""}${number.toPrecision(3)}`);
+const written = (number, measure) => (number === null ? "–" : `${measure === "effect" && number > 0 ? "+" : ""}${number.toPrecision(3)}`);
 
 /** An element with a text. */
 function element(name, text, attributes = {}) {
@@ -41,7 +41,7 @@ function make() {
 }
 
 function show() {
-  const shown = numbers();
+  const shown = numbers(state.measure);
   const largest = Math.max(...shown.map((one) => one ?? 0), 1e-9);
   for (const span of byId("prompt").querySelectorAll("[data-part]")) {
     const share = Math.max(0, shown[span.dataset.part] ?? 0) / largest;
@@ -50,16 +50,11 @@ function show() {
   }
   for (const button of document.querySelectorAll("[data-measure]")) button.ariaPressed = button.dataset.measure === state.measure;
   for (const button of document.querySelectorAll("[data-piece]")) button.ariaPressed = Number(button.dataset.piece) === state.piece && page.answer.length > 1;
-  const measure = state.measure;
   for (const row of byId("parts").tBodies[0].rows) {
     const part = Number(row.dataset.part);
-    for (const [place, name] of [[1, "share"], [2, "effect"]]) {
-      state.measure = name;
-      row.cells[place].textContent = written(page.answer[state.piece][name][part]);
-    }
+    for (const [place, measure] of [[1, "share"], [2, "effect"]]) row.cells[place].textContent = written(numbers(measure)[part], measure);
     row.classList.toggle("held", part === state.part);
   }
-  state.measure = measure;
   byId("facts").textContent = state.part === null ? "" : page.facts[state.part].join(" ");
   byId("said").textContent = state.piece === 0 ? page.says.join(" ") : `Of "${page.answer[state.piece].text.trim()}".`;
 }

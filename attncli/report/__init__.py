@@ -74,7 +74,7 @@ class Report:
         """Return the report as a pipe gets it."""
         from attncli.report.terminal import text_of
 
-        return text_of(self.title, self.parts)
+        return text_of(self.title, self.parts) if self.verbatim is None else self.verbatim
 
     def __repr__(self) -> str:
         """<Report: minilm · cosine 0.8123>"""
@@ -140,7 +140,7 @@ class Result:
 
     def __str__(self) -> str:
         """Return the result as a pipe gets it."""
-        return str(self.report())
+        return "".join(map(str, self.reports()))
 
     def _repr_html_(self) -> str:
         """Show it in a notebook as it is printed."""

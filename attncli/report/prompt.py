@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.base import __version__
-from attncli.base.printable import printable
+from attncli.base.printable import printable, visible_text
 from attncli.report.parts import Part
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class PromptAndAnswer(Part):
             if part is not None and part != before:
                 shown.append(f"{printable(self.names[part])} ", canvas.faint)
             style = "" if effect is None or effect <= 0 else ground(effect / largest, canvas)
-            shown.append("\n".join(map(printable, text.strip("\n").split("\n"))), style)
+            shown.append(visible_text(text.strip("\n")), style)
             shown.append("\n" if text.endswith("\n") else " ")
             before = part
         return [shown]
