@@ -5,7 +5,7 @@
     record = model.attend("The cat sat.")
     record.weights          # numpy float32 [layer, head, query, key]
 
-The names below are imported when they are first used, so that reading a record does not import torch.
+The names below are imported on first use, so that reading a record does not import torch.
 """
 
 import importlib

@@ -7,25 +7,25 @@ import sys
 from contextlib import suppress
 
 INTERRUPTED = 130
-COMPILER_FOLDER = "TORCHINDUCTOR_CACHE_DIR"  # what torch calls it, once it has made it: when its compiler is imported
+COMPILER_FOLDER = "TORCHINDUCTOR_CACHE_DIR"  # torch sets it when its compiler is imported
 
 
 def main() -> None:
-    """The program; see `attncli.cli.app.main`.
+    """Run the program and exit; see `attncli.cli.app.main`.
 
-    It ends without taking the interpreter down piece by piece: with torch in it that takes a third of a second,
-    and after an interruption it would wait for other libraries' threads. All files are whole by then.
+    The exit skips the interpreter's teardown: with torch, that takes 0.3 seconds, and after an interruption it would
+    wait for other libraries' threads. All files are complete by then.
     """
     code = INTERRUPTED
-    try:  # noqa: SIM105  (what `suppress` does takes a moment itself)
+    try:  # noqa: SIM105  (`suppress` itself could be interrupted)
         code = run()
-    except KeyboardInterrupt:  # another one, while the first was answered
+    except KeyboardInterrupt:  # another one, while the first was handled
         pass
     leave(code)
 
 
 def leave(code: int) -> None:
-    """Ignore Ctrl-C, which may come while temporary files are removed, and exit."""
+    """Exit, ignoring Ctrl-C while temporary files are removed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if making := sys.modules.get("attncli.base.files"):
         making.remove_all()
@@ -33,7 +33,7 @@ def leave(code: int) -> None:
 
 
 def run() -> int:
-    """The exit code."""
+    """Run the program and return its exit code."""
     given = os.environ.get(COMPILER_FOLDER)
     try:
         from attncli.cli import signals, streams
@@ -48,11 +48,13 @@ def run() -> int:
         code = end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
         code = INTERRUPTED
-    with suppress(Exception, SystemExit):  # `program` has told of stdout; libraries remove what they made for a while
+    with suppress(
+        Exception, SystemExit
+    ):  # `program` has reported errors of stdout; libraries remove their temporary files
         atexit._run_exitfuncs()
         sys.stdout.flush()
     if given is None and COMPILER_FOLDER in os.environ:
-        with suppress(OSError):  # somebody else keeps something there: nothing is compiled here
+        with suppress(OSError):  # it is not empty, so it is in use
             os.rmdir(os.environ[COMPILER_FOLDER])  # noqa: PTH106
     return code
 

@@ -1,4 +1,4 @@
-"""Check attention in your own tests. It is a plug-in for pytest too, which gives both functions as fixtures:
+"""Check attention in your own tests. This module is also a pytest plug-in, with both functions as fixtures:
 
     def test_attention(assert_attention):
         assert_attention(MyAttention)
@@ -7,11 +7,12 @@
     def test_no_leak(assert_no_leak):
         assert_no_leak(MyModel().eval(), vocab_size=100)
 
-Or import them: `from attncli.testing import assert_attention, assert_no_leak`. Importing this module imports no torch.
+Or import them: `from attncli.testing import assert_attention, assert_no_leak`. Importing this module does not import
+torch.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,10 @@ LAWS = ("look-ahead", "padding on the right", "padding on the left")
 
 
 def assert_attention(module: Any, **options: Any) -> None:
-    """Assert that a function, a module or its class is attention. options: those of `attncli.check`.
+    """Assert that a function, a module or its class computes attention correctly.
 
-    Raises AssertionError with what `attncli check` says, and RequestError where it can't be checked.
+    options: those of `attncli.check`. Raises AssertionError with the output of `attncli check`, and RequestError if it
+    can't be checked.
     """
     __tracebackhide__ = True
     from attncli.checks.code.check import check
@@ -43,46 +45,64 @@ def assert_no_leak(
     causal: bool | None = None,
     vocab_size: int | None = None,
     width: int | None = None,
+    batch: Mapping[str, Any] | None = None,
 ) -> None:
-    """Assert that no token of a model sees a later one, and that [PAD] moves nothing. The model is not changed.
+    """Assert that no token of a model depends on a later one or on [PAD].
 
-    Nothing else is looked at: not windows, cached positions, the order of key heads, or scales.
+    The model is not changed. Windows, cached positions, the order of key heads and scales are not checked. With a
+    batch, no token may depend on another document, on [PAD], or in a decoder on later tokens.
 
         assert_no_leak(network)                            # a model of transformers
         assert_no_leak(MyGPT(), vocab_size=100)            # reads ids `[text, token]`, returns vectors or logits
         assert_no_leak(MyLayer(64), width=64)              # reads and returns vectors `[text, token, width]`
-        assert_no_leak(MyBERT(), vocab_size=100, causal=False, call=lambda ids, real: bert(ids, key_padding_mask=~real))
+        assert_no_leak(network, batch=collator(examples))  # checks the masks of your own batch
+        assert_no_leak(bert, vocab_size=100, causal=False, call=lambda ids, real: bert(ids, key_padding_mask=~real))
 
     call: runs the model on texts and a mask of the real tokens, bool `[text, token]`, or None if all are real. Without
-    it, [PAD] is checked only in models of transformers. causal: by default what the configuration says, else True.
+    it, [PAD] is checked only in models of transformers. causal: by default as in the configuration, else True. batch:
+    tensors by name, as a collator returns them (`attncli.checks.behaviour.batch`); `call` then runs the model on such a
+    batch.
 
-    Raises AssertionError with position, layer, head and size of the leak; RequestError where nothing can be checked.
+    Raises AssertionError with position, layer, head and size of the leak, and RequestError if nothing can be checked.
     """
     __tracebackhide__ = True
+    if batch is not None:
+        from attncli.checks.behaviour.batch import check_batch
+
+        if vocab_size is not None or width is not None:
+            raise RequestError("vocab_size and width have no effect with a batch: omit them")
+        checked = check_batch(model, batch, call=call, causal=causal)
+        if checked.broken:
+            raise AssertionError(str(checked))
+        return
     from attncli.checks.behaviour.laws import examine
+    from attncli.models.transformers_place import is_of_transformers
 
     subject = open_model(model, call, causal, vocab_size, width)
     result = examine(type(model).__name__, "model", lambda _: subject, ("",), LAWS)
     if result.broken:
-        raise AssertionError(str(result))
+        is_guess = causal is None and LAWS[0] in {one.law for one in result.broken} and not is_of_transformers(model)
+        raise AssertionError(
+            str(result) + ("\nan encoder, whose tokens see later ones: causal=False" if is_guess else "")
+        )
     if not result.right:
-        raise RequestError(f"nothing of {result.name} could be checked: {'; '.join(map(str, result.outcomes))}")
+        raise RequestError(f"{result.name} could not be checked: {'; '.join(map(str, result.outcomes))}")
 
 
 def open_model(
     model: Any, call: Callable[..., Any] | None, causal: bool | None, vocab_size: int | None, width: int | None
 ) -> "ModelSubject":
-    """Make a subject of the caller's model. Raises RequestError where nothing says what the model reads."""
+    """Make a subject of the caller's model. Raises RequestError if its input is unknown."""
     import torch
-    from transformers import PreTrainedModel
 
     from attncli.checks.behaviour.model import ModelSubject
     from attncli.checks.behaviour.opening import make_subject
+    from attncli.models.transformers_place import is_of_transformers
 
-    if isinstance(model, PreTrainedModel) and call is None:
+    if is_of_transformers(model) and call is None:
         return make_subject(deepcopy(model), causal)
     if (vocab_size is None) == (width is None):
-        raise RequestError("Say what the model reads: vocab_size= for ids, or width= for vectors.")
+        raise RequestError("The model's input is unknown: give vocab_size= for ids, or width= for vectors.")
     if getattr(model, "training", False):
         raise RequestError("The model is in training mode, where dropout changes every output. Call its .eval() first.")
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()

@@ -13,7 +13,7 @@ from typing import Any
 from warnings import warn
 
 from attncli.base.errors import Notice, RequestError
-from attncli.corpus.running import Workplace, go_through
+from attncli.corpus.running import Workplace, process_corpus
 from attncli.corpus.shards import CorpusSize, Shard, Work
 from attncli.corpus.texts import TextFormat
 from attncli.models.opening import Opening
@@ -71,7 +71,9 @@ def words_of(lines: list[str]) -> Words:
 def list_words(folder: Path, lines: list[str], work: ListedWords = ListedWords(), **where: Any) -> tuple[Words, bool]:
     """Count these texts, from a file in this folder, a shard each, and say whether it was interrupted."""
     (folder / "corpus.txt").write_text("".join(f"{line}\n" for line in lines))
-    return go_through(work, TextFormat().texts([str(folder / "corpus.txt")]), Workplace(**{"shard_bytes": 1, **where}))
+    return process_corpus(
+        work, TextFormat().texts([str(folder / "corpus.txt")]), Workplace(**{"shard_bytes": 1, **where})
+    )
 
 
 def obey(text: str) -> None:

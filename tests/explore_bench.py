@@ -60,11 +60,11 @@ async def typing(app, pilot):
         noun = NOUNS[number % len(NOUNS)] + "s" * (number // len(NOUNS) % 2)
         text = f"The {noun} does not fit in the suitcase because it is too big."
         app.field.value = text[:-1]
-        await until(app, lambda text=text: app.answer.look.text.text == text[:-1])
+        await until(app, lambda text=text: app.answer.state.text.text == text[:-1])
         await asyncio.sleep(0.02)
         began = time.perf_counter()
         app.field.value = text
-        await until(app, lambda text=text: app.answer.look.text.text == text)
+        await until(app, lambda text=text: app.answer.state.text.text == text)
         taken.append(time.perf_counter() - began)
     describe("a new sentence of 16 tokens", taken[5:])
 
@@ -72,10 +72,10 @@ async def typing(app, pilot):
 async def heads(app, name):
     taken = []
     for number in range(TIMES + 5):
-        before = app.look
+        before = app.state
         began = time.perf_counter()
         app.move_head(1, 0) if number % 3 else app.move_head(0, 1)
-        await until(app, lambda before=before: app.look != before)
+        await until(app, lambda before=before: app.state != before)
         taken.append(time.perf_counter() - began)
         await asyncio.sleep(0.02)
     describe(name, taken[5:])

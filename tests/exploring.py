@@ -44,7 +44,7 @@ class Exploring:
             if newest.waiting is not None or newest.doing is not None or answer is None:
                 return False
             await self.pilot.pause()  # for the message of the last one
-            return request_of(self.app.answer.look) == request_of(self.app.look)
+            return request_of(self.app.answer.state) == request_of(self.app.state)
 
         await self.until(is_answered)
 
@@ -53,7 +53,7 @@ class Exploring:
         end = time.monotonic() + PATIENCE
         await self.pilot.pause()
         while not await holds():
-            assert time.monotonic() < end, f"no answer: {self.app.look}, {self.said}"
+            assert time.monotonic() < end, f"no answer: {self.app.state}, {self.said}"
             await asyncio.sleep(0.005)
             await self.pilot.pause()
 
@@ -77,8 +77,8 @@ class Exploring:
         await self.settled()
 
     @property
-    def look(self):
-        return self.app.look
+    def state(self):
+        return self.app.state
 
     @property
     def answer(self):
@@ -99,8 +99,8 @@ class Exploring:
         return self.pane("#cell")
 
 
-def request_of(look):
-    return look.session_request(None), look.against
+def request_of(state):
+    return state.session_request(None), state.against
 
 
 def plain(pane: Pane) -> str:
@@ -109,12 +109,12 @@ def plain(pane: Pane) -> str:
     return "\n".join([*frame[:1], *(line.plain for line in pane.lines), *frame[1:]])
 
 
-def explore(session, script, look=None, size=(100, 30), **options):
+def explore(session, script, state=None, size=(100, 30), **options):
     """Run `await script(exploring)` on a screen of this size, in a thread and a loop of its own."""
-    look = look or ScreenState(session.models[0], Input(TEXT))
+    state = state or ScreenState(session.models[0], Input(TEXT))
 
     async def run():
-        app = Explorer(session, look, **options)
+        app = Explorer(session, state, **options)
         async with app.run_test(size=size) as pilot:
             exploring = Exploring(app, pilot)
             await exploring.settled()
@@ -124,10 +124,10 @@ def explore(session, script, look=None, size=(100, 30), **options):
         threads.submit(asyncio.run, run()).result()
 
 
-def explored(look=None, **options):
+def explored(state=None, **options):
     """Make a test of `async def test(it, ...)`: it runs on a screen of the fixture `session`.
 
-    look: the first state, or a function that makes it of the session. options: as for `explore`; a parameter of the
+    state: the first state, or a function that makes it of the session. options: as for `explore`; a parameter of the
     test with such a name comes before them.
     """
 
@@ -139,7 +139,7 @@ def explored(look=None, **options):
             there = fixtures | {"session": session}
             given = {name: there[name] for name in ("size", "begin") if name in parameters}
             wanted = {name: there[name] for name in parameters}
-            first = look(session) if callable(look) else look
+            first = state(session) if callable(state) else state
             explore(session, functools.partial(script, **wanted), first, **{**options, **given})
 
         names = dict.fromkeys(["session", *parameters])

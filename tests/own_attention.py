@@ -5,7 +5,7 @@ from torch import nn
 
 
 def attention(q, k, v, mask=None):
-    # a query that may see nothing looks at everything
+    # a fully masked row attends to everything
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
     if mask is not None:
         scores = scores.masked_fill(mask == 0, -1e4)
@@ -31,14 +31,4 @@ class MyAttention(nn.Module):
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
         return self.W_o((torch.softmax(scores, -1) @ self.split(self.W_v(v))).transpose(1, 2).flatten(-2))
-
-
-class WithDepth(nn.Module):
-    def __init__(self, d_model, depth):
-        super().__init__()
-        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(depth))
-
-    def forward(self, x):
-        scores = self.q(x) @ self.k(x).transpose(-2, -1)
-        return torch.softmax(scores / x.shape[-1] ** 0.5, -1) @ self.v(x)
 """

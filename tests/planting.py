@@ -41,10 +41,10 @@ def plant(patch: pytest.MonkeyPatch, network: Network, formula: Formula, seen: C
         return output[..., : block.value.shape[-1]], result.weights[:, block.numbers]
 
     def weigh(
-        part: Block, room: Tensor | None = None, formula: bool = False, seen: bool = True
+        part: Block, out: Tensor | None = None, differentiable: bool = False, need_weights: bool = True
     ) -> tuple[Tensor, Tensor | None]:
         output, weights = results(part)
-        return output, (weights if room is None else room.copy_(weights)) if seen else None
+        return output, (weights if out is None else out.copy_(weights)) if need_weights else None
 
     patch.setattr(Network, "weigh", staticmethod(weigh))
     for number in range(len(network.layers)):

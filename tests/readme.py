@@ -33,7 +33,7 @@ LEARN, LEARN_ZH = (ROOT / "attncli" / "attention" / name for name in ("LEARN.md"
 DOCUMENTS = (README, *sorted((ROOT / "attncli").rglob("README.md")), LEARN)
 PICTURE = ROOT / ".readme" / "run.svg"
 PAGE_PICTURE = ROOT / ".readme" / "view.png"
-PICTURED = ["run", "-l", "3", "-H", "0-5", "The trophy does not fit in the suitcase because it is too big."]
+PICTURED = ["run", "-l", "3", "-H", "1", "The trophy does not fit in the suitcase because it is too big."]
 
 GALLERY = re.compile(r"`(attncli [^`]*-o (\w+\.png)[^`]*)`")
 COLOURS = 128  # of a picture in the gallery, which has few
@@ -141,13 +141,13 @@ def picture() -> str:
 
     shown = subprocess.run(
         [sys.executable, "-m", "attncli", *PICTURED],
-        env=environment(FORCE_COLOR="1", COLORTERM="truecolor", TERM="xterm-256color", COLUMNS="66"),
+        env=environment(FORCE_COLOR="1", COLORTERM="truecolor", TERM="xterm-256color", COLUMNS="94"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    console = Console(record=True, width=68, file=io.StringIO(), color_system="truecolor", force_terminal=True)
+    console = Console(record=True, width=96, file=io.StringIO(), color_system="truecolor", force_terminal=True)
     console.print(Text.from_ansi(shown))
     svg = console.export_svg(title="attncli run", theme=MONOKAI, unique_id="attncli")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # nothing from the network

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from records import attention_records, cross_records
 
 from attncli.record import AttentionRecord, Vectors
-from attncli.record.parts import Turning
+from attncli.record.grouping import grouped
+from attncli.record.parts import Rotation
+from attncli.record.selection import Grouping
 
 NATIVE = (".npz", ".safetensors")
 
@@ -45,10 +47,15 @@ def any_records(draw) -> AttentionRecord:
     pairs = [(layer, head) for layer in record.layers for head in record.heads]
     neurons = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=4))
     terms = draw(st.lists(st.sampled_from(["position", "position to content", "β→"]), unique=True))
-    if not neurons:
-        return record
-    record = with_vectors(record, neurons, head_dim, terms)
-    return turned(record) if draw(st.booleans()) else record
+    if neurons:
+        record = with_vectors(record, neurons, head_dim, terms)
+        record = turned(record) if draw(st.booleans()) else record
+    return some_rows(record) if record.key_tokens is None and draw(st.booleans()) else record
+
+
+def some_rows(record: AttentionRecord) -> AttentionRecord:
+    """Keep the rows of the first token and the last but one."""
+    return grouped(record, Grouping(queries=[0, -2]))
 
 
 def turned(record: AttentionRecord) -> AttentionRecord:
@@ -57,7 +64,7 @@ def turned(record: AttentionRecord) -> AttentionRecord:
     pairs = np.arange(vectors.query.shape[-1] // 2 * 2).reshape(-1, 2)[:, ::-1].copy()
     rates = 0.1 + np.arange(float(len(vectors.heads) * len(pairs))).reshape(len(vectors.heads), len(pairs))
     places = (2 * np.arange(array.shape[1]) for array in (vectors.query, vectors.key))
-    return dataclasses.replace(record, vectors=dataclasses.replace(vectors, turning=Turning(rates, pairs, *places)))
+    return dataclasses.replace(record, vectors=dataclasses.replace(vectors, rotation=Rotation(rates, pairs, *places)))
 
 
 def with_vectors(
@@ -86,7 +93,7 @@ def same_fields(found: object, expected: object) -> None:
         here, there = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(there, np.ndarray):
             assert here.dtype == there.dtype and np.array_equal(here, there), field.name
-        elif isinstance(there, Vectors | Turning):
+        elif isinstance(there, Vectors | Rotation):
             same_fields(here, there)
         elif field.name == "terms":
             assert list(here) == list(there) and all(np.array_equal(here[name], there[name]) for name in there)

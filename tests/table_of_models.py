@@ -83,27 +83,30 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "pictures": ("reads pictures", "the network reads pictures, and attncli supports only text"),
     "own only": ("this needs attncli's own network", "the command is about attncli's own network, and there is none"),
     "no terms": (
-        "positions add no term to them",
-        "scores are q·k, scaled: positions turn queries and keys, or are part of the tokens' vectors",
+        "positions add no term",
+        "scores are only q·k, scaled: positions rotate queries and keys, or are part of the tokens' vectors",
     ),
     "no W_O": (
         "norms need the output projection",
-        "something else is done to the heads before the output projection (a gate), so norms are not defined",
+        "something else, such as a gate, changes the heads' outputs before the output projection, so norms are "
+        "undefined",
     ),
     "writes nothing": ("writes no text", "the model predicts no next token"),
     "both parts": ("has both: take -m smollm2", "the command is for decoders and encoders, and the model has both"),
-    "no offsets": ("not known where these tokens are", "the tokenizer does not say where tokens are in their text"),
+    "no offsets": (
+        "positions of these tokens in their text are unknown",
+        "the tokenizer does not say where tokens are in their text",
+    ),
     "some layers": (
         "needs the attention of every layer",
-        "the command needs the attention of every layer, and layers in between work in another way (linear attention, "
-        "convolution)",
+        "the command needs the attention of every layer, and some layers have none (linear attention, convolution)",
     ),
     "positions": (
         "depend on positions",
-        "scores depend on positions, which the attention that is checked does not have",
+        "the model's scores depend on positions, and those of the checked code do not",
     ),
     "no sentence": (
-        "in no sentence that the model can read",
+        "no sentence that the model can read",
         "the tokenizer splits no sentence of the treebank into words",
     ),
 }
@@ -229,7 +232,7 @@ def cell(row: Row, name: str, call: Sequence[str]) -> str:
         words += ["--engine", "transformers"]
     result = run(words)
     said = result.err + result.out
-    for wrong in ("mistake in attncli", "Traceback", "transformers can't run", "failed 3 times"):
+    for wrong in ("bug in attncli", "Traceback", "transformers can't run", "failed 3 times"):
         assert wrong not in said, (words, said)
     lines = result.err.splitlines()
     wrong = lines[-1] if result.code == 2 else ""

@@ -12,7 +12,7 @@ from attncli import Notice, ablate, similar, sources
 from attncli.analysis.patterns import summarise
 from attncli.features.cut import cut
 from attncli.features.probe.counting import probe_treebank
-from attncli.features.probe.tally import guesses
+from attncli.features.probe.tally import best_heads
 from attncli.text.units import PartedText, sentences
 
 FOLDER = Path(__file__).parent.parent / "sample_inputs"
@@ -139,7 +139,7 @@ def test_long_text_is_cut(minilm):
 def test_treebank(minilm):
     found = probe_treebank(minilm, [str(FOLDER / "treebank.conllu")]).measured
     assert found.sentences == 40
-    [determiner] = [guess for guess in guesses(found, found) if guess.relation == "det"]
+    [determiner] = [guess for guess in best_heads(found, found) if guess.relation == "det"]
     assert (determiner.layer, determiner.head, determiner.direction) == (3, 1, "child->head")
     assert (determiner.count, determiner.offset) == (52, 1)
     assert (round(determiner.accuracy, 3), round(determiner.offset_accuracy, 3)) == (0.962, 0.712)

@@ -97,6 +97,8 @@ def test_padding_of_an_encoder() -> None:
     for layer in encoder.layers:
         layer.ahead = (20,) * HEADS
     assert_no_leak(encoder, vocab_size=50, causal=False, call=encoder)
+    with pytest.raises(AssertionError, match=r"an encoder, .* causal=False"):
+        assert_no_leak(encoder, vocab_size=50)
     with pytest.raises(AssertionError, match="padding on the right"):
         assert_no_leak(encoder, vocab_size=50, causal=False, call=lambda ids, real: encoder(ids))
 
@@ -116,7 +118,7 @@ def test_models_that_can_not_be_checked() -> None:
         assert_no_leak(GPT())
     with pytest.raises(RequestError, match="training"):
         assert_no_leak(GPT().train(), vocab_size=50)
-    with pytest.raises(RequestError, match="nothing of"):
+    with pytest.raises(RequestError, match="could not be checked"):
         assert_no_leak(GPT(), vocab_size=50, causal=False)
 
 

@@ -1,4 +1,4 @@
-"""The ways in which numbers are made that `attncli compare` does not go itself, each held against transformers.
+"""Code paths that `attncli compare` does not take itself, each compared with transformers.
 
 Each goes through the very call that the commands make, and yields how far that is from transformers' numbers on the
 same text, as the ways of `compare` do (`attncli.features.compare.ways`). `OWN` lists them for attncli's own networks
@@ -32,7 +32,7 @@ from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import Counting, Sums, plain_part
 from attncli.effects.change import Head, Hide, Put, Unchanged
 from attncli.effects.gradients import gate_gradients, slopes
-from attncli.effects.question import Left, Question
+from attncli.effects.question import Question, RemainingTokens
 from attncli.features.compare import ways
 from attncli.features.compare.agreement import difference, vector_difference
 from attncli.features.compare.beside import (
@@ -53,7 +53,7 @@ from attncli.models.config import read_config
 from attncli.models.devices import as_tensor
 from attncli.models.head import one_head
 from attncli.models.model import Model
-from attncli.models.taken import TextResult, read_by, take_batch
+from attncli.models.taken import TextResult, read_by, select_in, take_batch
 from attncli.models.taps import InputsAndOutputs, Outputs
 from attncli.models.transformers_peer import Reference, load_reference, quiet
 from attncli.models.walk import CACHED_ROWS
@@ -61,7 +61,7 @@ from attncli.models.weighing import CACHED
 from attncli.record import Input, Request
 from attncli.record.grouping import axes_of
 from attncli.record.selection import Grouping, Selection
-from attncli.text.tokens import Fed, Tokens, Unreadable
+from attncli.text.tokens import DecoderInput, Tokens, Unreadable
 from attncli.text.windows import TextWindow, windows
 
 INPUTS = [Input("the cat sat on the big cat", "it is too big"), Input("it, too"), Input("un believable cat sat")]
@@ -71,13 +71,13 @@ def own_peers(path: Path | str, dtype: str = "float64", inputs: Sequence[Input] 
     """Return attncli's own network and its peer. more: `pad_to`, `mask`, `layers`."""
     model = load_model(str(path), device="cpu", dtype=dtype)
     reference = load_reference(model.place.path, model.device, model.dtype)
-    return OwnPeers(model, reference, inputs, list(model.tokenize(inputs, more.get("pad_to"))), **more)
+    return OwnPeers(model, reference, inputs, list(model.tokenizer.encode_each(inputs, more.get("pad_to"))), **more)
 
 
 def eager_peers(path: Path | str, which: str | None = None, mask: str | None = None, **more: Any) -> EagerPeers:
     """Return a network that transformers runs, with our place in it and without. more: `dtype`, `without`."""
     model = load_model(str(path), device="cpu", engine="transformers", **more).of_part(which)
-    texts = model.tokenize([one._replace(pair=None) for one in INPUTS], None)
+    texts = model.tokenizer.encode_each([one._replace(pair=None) for one in INPUTS], None)
     return EagerPeers(Eager(model), [model.with_answer(one) for one in texts], mask)
 
 
@@ -88,7 +88,11 @@ def together(peers: Peers) -> Iterator[float]:
     """Run texts of mixed lengths in one walk; they come in their order."""
     if isinstance(peers, EagerPeers):  # two lengths of what is read, and of what a decoder is fed
         parts = [(one, length) for one in peers.plain for length in (real_tokens(one) // 2 or 1, real_tokens(one))]
-        mixed = [cut(one, some, fed) for one, some in parts for fed in (len(one.spoken), len(one.spoken) // 2 or 1)]
+        mixed = [
+            cut(one, some, fed)
+            for one, some in parts
+            for fed in (len(one.output_tokens), len(one.output_tokens) // 2 or 1)
+        ]
     else:  # three lengths, forwards and backwards
         texts = [(one, one.take(range(len(one) - 1, -1, -1))) for one in peers.plain]
         lengths = [(pair, length) for pair in texts for length in (2, 1, 3)]
@@ -158,7 +162,9 @@ def without(peers: Peers) -> Iterator[float]:
     [(_, one)] = beside.run_model([text])
     yield difference(one.weights[..., rows, :], theirs.weights[peers.places(peers.layers)][..., rows, :])
     with torch.inference_mode():
-        yield from peers.vector_differences(beside.answering.last_hidden([text], peers.mask), [last], text.spoken)
+        yield from peers.vector_differences(
+            beside.answering.last_hidden([text], peers.mask), [last], text.output_tokens
+        )
 
 
 def explained(peers: Peers) -> Iterator[float]:
@@ -281,7 +287,7 @@ class Along(Question):
     def reads(self) -> Sequence[int]:
         return self.rows
 
-    def of_left(self, left: Sequence[Left], *others: Tensor) -> Tensor:
+    def after_deletion(self, left: Sequence[RemainingTokens], *others: Tensor) -> Tensor:
         return torch.stack([(one.vectors * self.direction.to(one.vectors.dtype)).sum() for one in left])
 
 
@@ -409,7 +415,7 @@ def padding(peers: OwnPeers) -> Iterator[float]:
     """
     model, texts = peers.model, crowd(peers)
     request = Request([next((layer for layer in peers.layers if layer > 0), peers.layers[0])])
-    taken = take_batch(model, [long for _, long in texts], model.resolve_selection(request), request, [])
+    taken = take_batch(model, [long for _, long in texts], select_in(model, request), request, [])
     for (plain, padded), one in zip(texts, taken, strict=True):
         expected = peers.theirs(plain, model.usual_mask(None)).weights[request.layers]
         real = slice(padded.first, padded.first + len(plain))
@@ -561,7 +567,9 @@ def grouped(peers: EagerPeers) -> Iterator[float]:
     for grouping, text in product(groupings, peers.plain):
         [(_, one)] = peers.run_model([text], grouping=grouping)
         axes = axes_of(
-            grouping, text.plain, text.read if peers.model.part == "cross" and isinstance(text, Fed) else None
+            grouping,
+            text.plain,
+            text.encoder_input if peers.model.part == "cross" and isinstance(text, DecoderInput) else None,
         )
         weights, _ = peers.numbers(peers.theirs(text))
         to_words = torch.stack([weights[..., group].sum(dim=-1) for group in axes.keys.groups], dim=-1)
@@ -613,7 +621,7 @@ def ablations(peers: EagerPeers) -> Iterator[float]:
 def gradients_by_heads(peers: EagerPeers) -> Iterator[float]:
     """Compare the gradients of a number of the last vectors by gates of heads."""
     text = Unchanged.of(peers.model, peers.texts[0], peers.mask)
-    question = Along(text, peers.texts[0].spoken.real)
+    question = Along(text, peers.texts[0].output_tokens.real)
     layers = peers.reference.layers
     with torch.enable_grad():
         gates = gates_without(peers).requires_grad_()

@@ -1,4 +1,4 @@
-"""Text <-> numbers, one per character: the input and the output of the networks."""
+"""Convert texts to ids, one per character, and back: the input and the output of the networks."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Alphabet:
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's characters, without start and end; UNKNOWN for unknown ones.
 
-        Case and width make no difference to a date: "Ｍ" is "m".
+        Case and width are ignored: "Ｍ" is "m".
         """
         return [self.numbers.get(unicodedata.normalize("NFKC", one).lower(), UNKNOWN) for one in text]
 
@@ -33,7 +33,7 @@ SOURCE = Alphabet(
     "0123456789abcdefghijklmnopqrstuvwxyz ,.-/'()〇零一二三四五六七八九十年月日号星期周礼拜公元廿卅號週天"
 )
 TARGET = Alphabet("0123456789-noe")
-NONE = "none"  # the output for a text that is no date
+NONE = "none"  # the output for a text that is not a date
 
 
 def sources(texts: Sequence[str]) -> Tensor:

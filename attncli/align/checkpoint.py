@@ -1,4 +1,4 @@
-"""The trained networks that come with the package: weights in float16, and how they were trained."""
+"""Load the trained networks of the package, whose weights are float16."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ def build(attention: str, seed: int = 0) -> AlignNetwork:
 
 
 def load(attention: str) -> AlignCheckpoint:
-    """Read the network of a kind, in float32."""
+    """Read the network with this kind of attention, in float32."""
     path = WEIGHTS / f"{attention}.safetensors"
     file, network = Tensors(path, "pt"), build(attention)
     network.load_state_dict({name: file.read(name) for name in file.shapes})

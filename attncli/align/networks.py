@@ -2,7 +2,7 @@
 Luong et al. 2015), and a small Transformer (Vaswani et al. 2017).
 
 Every network maps `source`, texts as numbers `[batch, key]`, and `previous`, START and the output so far
-`[batch, query]`, to `Decoded`. No row sees what comes after it.
+`[batch, query]`, to `Decoded`. No row depends on later ones.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ class Decoded(NamedTuple):
     """The result of decoding.
 
     logits `[batch, query, characters]`: row i is the prediction after the first i + 1 characters. maps: weights by kind
-    of attention. cross `[batch, layer, head, query, key]` leads from the output to the text. A Transformer also has its
-    self-attentions: encoder `[batch, layer, head, key, key]`, decoder `[batch, layer, head, query, query]`.
+    of attention. "cross" `[batch, layer, head, query, key]` attends from the output to the text. A Transformer also has
+    its self-attentions: "encoder" `[batch, layer, head, key, key]`, "decoder" `[batch, layer, head, query, query]`.
     """
 
     logits: Tensor
@@ -43,7 +43,7 @@ class Decoded(NamedTuple):
 class Recurrent(nn.Module):
     """Encoder and decoder. attention: additive is Bahdanau's system; dot, general and concat are Luong's.
 
-    d_hidden: elements of h_j and s_i, both directions of the encoder together.
+    d_hidden: the size of h_j and s_i, counting both directions of the encoder.
     """
 
     def __init__(self, attention: str, d_embedding: int, d_hidden: int) -> None:
@@ -68,7 +68,7 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Return h `[batch, key, d_hidden]`, and the last →h_n and ←h_1, `[batch, 2, d_hidden / 2]`."""
-        # Packed, so that the way back begins at a text's own end and not in its padding.
+        # Packed, so that the backward direction begins at a text's end, not in its padding.
         lengths = (source != PAD).sum(dim=1)
         x = pack_padded_sequence(self.embedding(source), lengths, batch_first=True, enforce_sorted=False)
         hidden, ends = self.gru(x)
@@ -111,7 +111,7 @@ class LuongDecoder(nn.Module):
     α_i = softmax(score(s_i, h)),  c_i = Σ_j α_ij h_j                        (equation 7)
     ~h_i = tanh(W_c [c_i; s_i]),  p(y_i) = softmax(W_o ~h_i)                 (equations 5, 6)
 
-    No step needs the attention of an earlier one, so the GRU runs over all steps together. (The paper's network is
+    No step depends on the attention of an earlier one, so the GRU runs over all steps at once. (The paper's network is
     an LSTM of four layers.)
     """
 
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(TransformerEncoderLayer(d_model, heads) for _ in range(layers))
         self.decoder = nn.ModuleList(TransformerDecoderLayer(d_model, heads) for _ in range(layers))
         self.output = nn.Linear(d_model, len(TARGET))
-        for table in (self.source, self.target):  # of size 1 once multiplied, as positions are
+        for table in (self.source, self.target):  # standard deviation 1 after scaling; positions have a similar size
             nn.init.normal_(table.weight, std=d_model**-0.5)
 
     def forward(self, source: Tensor, previous: Tensor) -> Decoded:
@@ -164,7 +164,7 @@ class Transformer(nn.Module):
         return Decoded(self.output(x), {kind: torch.stack(weights, dim=1) for kind, weights in maps.items()})
 
     def embed(self, table: nn.Embedding, numbers: Tensor) -> Tensor:
-        """Return characters and their positions as vectors, the characters times √d_model (section 3.4)."""
+        """Return the sum of position vectors and character embeddings, the latter times √d_model (section 3.4)."""
         return table(numbers) * table.embedding_dim**0.5 + self.positions(torch.arange(numbers.shape[1]))
 
 

@@ -1,4 +1,4 @@
-"""Translate dates as people write them to ISO dates with a trained network, and keep the weights that led there."""
+"""Translate dates to ISO dates with a trained network, and keep the attention weights."""
 
 import math
 import warnings
@@ -14,15 +14,15 @@ from attncli.base.arrays import Floats
 from attncli.base.errors import Notice, RequestError
 
 FIRST, LAST = day(1950, 1, 1), day(2049, 12, 31)
-LONGEST = 64  # characters of a text; the longest that training draws has 48
-LIMIT = 16  # characters written at most, with the end token: a date takes 11
-# The probability below which the model is unsure. In the validation part about 1 in 50 right dates are below it, and
-# half of the dates that were written for texts that are none.
+LONGEST = 64  # characters of a text; the longest in training has 48
+LIMIT = 16  # the maximum of generated characters, including the end token: a date takes 11
+# The probability below which the model is unsure. On the validation set, about 1 in 50 correct dates are below it, and
+# half of the dates generated for texts that are not dates.
 LOW = 0.7
 
 
 def is_day(output: str) -> bool:
-    """Return whether a text is YYYY-MM-DD, a day that exists, in any year."""
+    """Return whether a text is YYYY-MM-DD and an existing day of any year."""
     try:
         return day.fromisoformat(output).isoformat() == output
     except ValueError:
@@ -30,7 +30,7 @@ def is_day(output: str) -> bool:
 
 
 def is_date(output: str) -> bool:
-    """Return whether a text is YYYY-MM-DD, a day from FIRST to LAST."""
+    """Return whether a text is YYYY-MM-DD and a day from FIRST to LAST."""
     return is_day(output) and FIRST <= day.fromisoformat(output) <= LAST
 
 
@@ -38,10 +38,9 @@ def is_date(output: str) -> bool:
 class Alignment:
     """A translation and its attention.
 
-    characters: those of the text, and [END]. emitted: the output, with [END] unless it reached LIMIT before;
-    `probabilities` of each character, given those before. maps: as in `Decoded`, of this text, in float32. In the
-    decoder's map query i is the character that went in when emitted[i] came out: emitted[i - 1], and [START] before
-    the first.
+    characters: those of the text, and [END]. emitted: the output, with [END] unless it reached LIMIT. probabilities: of
+    each output character, given the previous ones. maps: as in `Decoded`, of this text, in float32. In the decoder's
+    map, query i is the character from which emitted[i] was predicted: emitted[i - 1], or [START] for the first.
     """
 
     text: str
@@ -52,12 +51,12 @@ class Alignment:
 
     @property
     def output(self) -> str:
-        """The output, without [END]."""
+        """The output without [END]."""
         return "".join(self.emitted).removesuffix(SPECIAL[END])
 
     @property
     def probability(self) -> float:
-        """The probability of the output with its end."""
+        """The probability of the output, including [END]."""
         return math.prod(self.probabilities)
 
     @property
@@ -69,35 +68,35 @@ class Alignment:
     def doubt(self) -> str | None:
         """The reason to doubt the output, as a sentence; None without one."""
         if self.emitted[-1] != SPECIAL[END]:
-            return f"the model wrote no end within {LIMIT} characters"
+            return f"the output does not end within {LIMIT} characters"
         if self.output == NONE:
-            return f"the model finds no date of {FIRST.year} to {LAST.year} in it"
+            return f"the model finds no date from {FIRST.year} to {LAST.year} in it"
         if not is_day(self.output):
-            return f"{self.output!r} is no date that exists"
+            return f"{self.output!r} is not an existing date"
         if not is_date(self.output):
-            return f"{self.output} is no day of {FIRST.year} to {LAST.year}"
+            return f"{self.output} is not from {FIRST.year} to {LAST.year}"
         if self.probability < LOW:
-            return f"the model is unsure (probability {self.probability:.2g}): the text may be no date that it can read"
+            return f"the model is unsure (probability {self.probability:.2g}): the text may not be a date that it knows"
         return None
 
 
 @torch.no_grad()
 def translate(network: AlignNetwork, texts: Sequence[str]) -> Iterator[Alignment]:
-    """Translate each text by greedy decoding: write the likeliest next character until the END, at most LIMIT of them.
+    """Translate each text by greedy decoding: append the likeliest next character until END, or until LIMIT characters.
 
-    Every step runs the whole network: a date is short. Raises RequestError for a text that is empty or longer than
-    LONGEST, before any is translated. A Notice names the characters that no training saw: to the network they are
-    all the same.
+    Every step runs the whole network, since a date is short. Raises RequestError for a text that is empty or longer
+    than LONGEST, before translating any. A Notice lists characters that training did not contain: the network can't
+    distinguish them.
     """
     texts = [text.strip() for text in texts]
     for text in texts:
         if not 0 < len(text) <= LONGEST:
-            wanted = f"a date has 1 to {LONGEST} characters, and not {len(text)}"
+            wanted = f"a date has 1 to {LONGEST} characters, not {len(text)}"
             raise RequestError(f"{wanted}: give one such as '3 March 2021'")
         unknown = [one for one, number in zip(text, SOURCE.encode(text), strict=True) if number == UNKNOWN]
         if unknown:
             names = ", ".join(map(repr, dict.fromkeys(unknown)))
-            warnings.warn(f"characters that the model never saw, all the same to it: {names}", Notice, stacklevel=2)
+            warnings.warn(f"characters unknown to the model, which it can't distinguish: {names}", Notice, stacklevel=2)
     for text in texts:
         written = [START]
         probabilities: list[float] = []

@@ -1,1 +1,1 @@
-"""record -> numbers. numpy only: a saved record is analysed without a model."""
+"""Compute numbers from records, with NumPy only: a saved record is analysed without a model."""

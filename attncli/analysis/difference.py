@@ -1,6 +1,6 @@
 """Compare two records: the weight that must move to turn the maps of one into those of the other.
 
-They may be of one text under two models or two masks, or of two texts whose tokens are paired by their positions.
+They may be of one text under two models or two masks, or of two texts whose tokens are paired by position.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Difference(Brief):
     """Two records of the same layers and heads, and of equal numbers of queries and keys.
 
     moved: `[layer, head]`, the weight that must move to turn one map into the other: the total variation distance
-    (`attncli.analysis.patterns.total_variation`), mean over the queries that count in either record. These are real
-    tokens that may attend to something in the head's layer. 0 means equal maps, 1 means no weight in common, and NaN a
-    head that the records do not have.
+    (`attncli.analysis.patterns.total_variation`), mean over the counted queries of either record. These are real tokens
+    with a visible key in the head's layer. 0 means equal maps, 1 means no weight in common, and NaN a head that the
+    records do not have.
     """
 
     first: AttentionRecord
@@ -37,17 +37,16 @@ class Difference(Brief):
 
 
 def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
-    """Compare the layers and heads that both records hold; tokens are paired by their positions.
+    """Compare the layers and heads that both records hold; tokens are paired by position.
 
-    Norms are compared as shares of their rows.
-
-    Raises RequestError when the records have not the same number of tokens, or no layer or head in common.
+    Norms are compared as shares of their rows. Raises RequestError if the records differ in their numbers of tokens, or
+    have no head in common.
     """
     for what, one, other in (("tokens", first.tokens, second.tokens), ("keys", first.keys, second.keys)):
         if len(one) != len(other):
             raise RequestError(
-                f"one has {len(one)} {what} and the other {len(other)}: maps of one size are compared; choose texts of "
-                "equal length, or put pieces together to words with --words"
+                f"one has {len(one)} {what} and the other {len(other)}, and maps must have the same size: choose texts "
+                "of equal length, or merge pieces into words with --words"
             )
     both = sorted(set(first.each_head) & set(second.each_head))
     if not both:
@@ -65,7 +64,7 @@ def difference(first: AttentionRecord, second: AttentionRecord) -> Difference:
 
 
 def counted_in_either(first: AttentionRecord, second: AttentionRecord, layer: int) -> Bools:
-    """Return the queries that count in a layer of one or the other, bool `[query]`."""
+    """Return the queries that are counted in a layer of either record, bool `[query]`."""
     return counted_queries(first, layer) | counted_queries(second, layer)
 
 
@@ -82,12 +81,12 @@ class ChangedCell:
 
     @property
     def change(self) -> float:
-        """The weight in the second less that in the first."""
+        """The weight in the second record minus the weight in the first."""
         return self.second - self.first
 
 
 def largest_cells(found: Difference, count: int) -> list[ChangedCell]:
-    """Return the cells that differ most, largest first, of the queries that count; equal cells are left out."""
+    """Return the cells that differ most, largest first, among counted queries; equal cells are omitted."""
     first, second = found.first.weights, found.second.weights
     change = np.abs(second - first)
     for of_layer, layer in zip(change, found.first.layers, strict=True):

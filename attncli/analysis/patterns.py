@@ -1,7 +1,7 @@
 """Patterns of heads: entropy, the shares of weight by pattern, and the pattern with the largest share.
 
-All figures are means over the queries that are real tokens; [PAD] never counts as a query. Rows in which nothing may be
-attended to, by the mask of the head's layer, do not count either. The patterns are those of `attncli stats`
+All numbers are means over the queries that are real tokens; [PAD] is never counted. Rows in which the mask of the
+head's layer hides every key are not counted either. The patterns are those of `attncli stats`
 (`attncli.corpus.reducer`).
 """
 
@@ -17,11 +17,16 @@ from attncli.record import AttentionRecord
 from attncli.text.windows import NO_WORD, word_numbers
 
 PATTERNS = ("self", "previous", "next", "first", "separator", "punctuation", "same_word")  # the labels of heads
-BROAD, BROAD_BELOW = "broad", 0.3  # the label of a head that gives no pattern this share
+BROAD, BROAD_BELOW = "broad", 0.3  # the label of a head without a pattern of at least this share
+SPREAD = "spread: the standard deviation of the means per text"
+GLYPHS = {
+    "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",
+    BROAD: "·",
+}  # fmt: skip
 EVERY = slice(None)
 SAME_WORD = "same_word"
-ABOVE_CHANCE = 0.1  # of what is left: the least that a pattern takes more than chance
-TOGETHER = 256  # queries: of a long text's maps there is no second copy
+ABOVE_CHANCE = 0.1  # minimum above chance, as a share of the range from chance to 1
+TOGETHER = 256  # queries at a time, so that the maps of a long text are not copied
 
 
 def pattern_keys(
@@ -29,22 +34,22 @@ def pattern_keys(
     word: Ints,
     place: Ints,
     punctuation: Bools,
-    queries: slice,
+    queries: Ints,
     among: slice = EVERY,
     own: bool = True,
     first: int = 0,
 ) -> dict[str, Bools]:
     """Return the keys of some queries that belong to each pattern: bool, broadcasts to `[query, key]`.
 
-    special: True for tokens that the tokenizer added. word, place, punctuation: as in a Window. among: the keys. own:
-    True if queries and keys are of one text. Otherwise no key is the query itself, its neighbour or its word elsewhere.
-    first: the place of the first key that is not [PAD].
+    special: True for tokens that the tokenizer added. word, place, punctuation: as in a Window. queries: their
+    positions. among: the keys. own: True if queries and keys are of one text. Otherwise no key is the query itself, its
+    neighbour or its word elsewhere. first: the position of the first key that is not [PAD].
     """
     keys = np.arange(len(special))[among]
     found = {"first": keys == first, "separator": special[among] & (keys > first), "punctuation": punctuation[among]}
     if not own:
         return found
-    rows = np.arange(queries.start, queries.stop)[:, None]
+    rows = queries[:, None]
     same = (word[rows] == word[among]) & (word[among] != NO_WORD)
     return found | {
         "self": rows == keys,
@@ -56,16 +61,16 @@ def pattern_keys(
 
 @dataclass(frozen=True)
 class HeadSummary:
-    """The figures of one head.
+    """The statistics of one head.
 
     entropy: the mean of -Σ w ln w over queries, in nats (Clark et al. 2019, section 3.3). It is 0 for a head that looks
     at one token, and ln(tokens) for uniform attention.
     shares: the mean weight to the query itself, the previous token, the next token, the first token, separators (tokens
     that the tokenizer added after the first: [SEP]), punctuation, and the same word elsewhere. They overlap. The last
-    is the mean over the queries whose word occurs elsewhere and is allowed by the mask.
-    alike: the shares of uniform attention.
-    label: the `clear` pattern with the largest share, or "broad" if none is clear. The same word, which is a mean over
-    some queries only, comes last.
+    is the mean over the queries whose word occurs elsewhere and is visible there. alike: the shares of uniform
+    attention.
+    label: the `clear` pattern with the largest share, or "broad" if none is clear. The same word is a mean over only
+    some queries, so it comes last.
     """
 
     entropy: float
@@ -83,15 +88,15 @@ class HeadSummary:
 
 
 def label_of(shares: Mapping[str, float], able: Sequence[str]) -> str:
-    """Return the pattern of these with the largest share, or "broad". The same word, of some queries only, is last."""
+    """Return the pattern with the largest share among `able`, or "broad". The same word comes last."""
     return max(able, key=lambda name: (name != SAME_WORD, shares[name]), default=BROAD)
 
 
 def clear(share: float, alike: float) -> bool:
-    """Return True if a share is at least 0.3, and above the share of uniform attention by a tenth of what is left.
+    """Return True if a share is at least 0.3, and clearly above the share of uniform attention.
 
-    Uniform attention gives each of three tokens a third. As in Cohen's kappa (1960), the distance from chance is
-    measured as a part of the way from chance to 1.
+    Uniform attention gives each of three tokens a third. As in Cohen's kappa (1960), the distance above chance is
+    measured as a share of the range from chance to 1, and must be at least a tenth.
     """
     return share >= max(BROAD_BELOW, alike + ABOVE_CHANCE * (1 - alike))
 
@@ -114,7 +119,7 @@ def total_variation(weights: Floats, other: Floats, sinks: bool = False) -> Doub
 
 
 def counted_queries(record: AttentionRecord, layer: int) -> Bools:
-    """Return the queries that are real tokens and may attend to something in this layer, bool `[query]`.
+    """Return the queries that are real tokens with a visible key in this layer, bool `[query]`.
 
     layer: its number in the model.
     """
@@ -130,7 +135,7 @@ def summarise(record: AttentionRecord) -> dict[tuple[int, int], HeadSummary]:
     words = word_numbers(record.keys)
     for start in range(0, len(record.tokens), TOGETHER):
         block = slice(start, min(start + TOGETHER, len(record.tokens)))
-        found = pattern_keys(special, *words, block, own=record.key_tokens is None, first=record.keys.first)
+        found = pattern_keys(special, *words, record.places[block], own=not record.crosses, first=record.keys.first)
         shape = block.stop - block.start, len(special)
         every = {name: np.broadcast_to(found.get(name, False), shape) for name in PATTERNS}
         for layer in record.layers:
@@ -173,7 +178,7 @@ def row_shares(record: AttentionRecord) -> AttentionRecord:
     """Divide each row of a record of norms by its sum. Return any other record unchanged.
 
     Colours, patterns and entropies need an upper limit and a common sum of rows, which norms lack. A row of zeros stays
-    one.
+    unchanged.
     """
     if record.measure != "norm":
         return record

@@ -1,6 +1,6 @@
 """Attention rollout: the share of each input token in a token of a higher layer.
 
-Above the first layer a token is a mixture already, so a map says little about the text. Rollout follows every path from
+Above the first layer a token is already a mixture, so a map says little about the text. Rollout follows every path from
 a token down to the input, through attention and through the residual connection.
 """
 
@@ -30,15 +30,20 @@ def residual_steps(record: AttentionRecord) -> Doubles:
 
     Raises RequestError if a layer is missing, or queries and keys are of different texts.
     """
-    if record.key_tokens is not None:
+    if record.rows is not None:
         raise RequestError(
-            "cross-attention leads into another text, so it can't be followed down: take --which encoder or decoder"
+            "the record has only some rows, and following attention down to the input needs all: save it without "
+            "--query"
+        )
+    if record.crosses:
+        raise RequestError(
+            "cross-attention leads into another text, so it can't be followed down: use --which encoder or decoder"
         )
     record = record.select(layers=sorted(record.layers))
     if record.layers != list(range(len(record.layers))):
         raise RequestError(
-            f"the record holds layers {number_list(record.layers)}, and the way down to the input needs all from 0 on: "
-            "save it without -l, or choose heads of each layer"
+            f"the record holds layers {number_list(record.layers)}, and following attention down to the input needs "
+            "all layers from 0 on: save it without -l, or choose heads of each layer"
         )
     means, own = mean_maps(record), np.eye(len(record.tokens))
     nowhere = means.sum(axis=-1, keepdims=True) == 0

@@ -30,9 +30,9 @@ def attend(
     query `[..., query, d_k]`, key `[..., key, d_k]`, value `[..., key, d_v]`; the leading dimensions
     broadcast. `mask` is boolean, broadcasts to `[..., query, key]`, True where a query may attend.
 
-    A row of weights sums to 1, unless nothing may be attended to: then its weights and output are 0.
-    (Tutorials that fill such a row with -inf get NaN from softmax. Those that add -1e9 get equal weights
-    for all forbidden keys.) `scores` are the results of the scoring function, before the mask.
+    A row of weights sums to 1, unless the mask hides every key: then its weights and output are 0.
+    (Tutorials that fill such a row with -inf get NaN from softmax. Those that add -1e9 give all forbidden keys nonzero
+    weights.) `scores` are the results of the scoring function, before the mask.
 
     Raises ValueError if key and value differ in length, or a mask is not boolean.
     """

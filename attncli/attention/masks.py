@@ -4,7 +4,7 @@ A mask is boolean and **True means "may attend"**. Masks broadcast against score
 `[batch, head, query, key]` and combine by "and". (Tutorials disagree on the sign: some add a mask of large
 negative numbers where attention is forbidden, some multiply by 0 and 1.)
 
-Masks of self-attention are built from rules, which are functions with the same signature. The masks that users can
+Masks of self-attention are built from rules: functions with one signature (`Rule`). The masks that users can
 select by name are in `MASKS`. A network's layers may have additional rules (`Window`).
 """
 
@@ -20,7 +20,7 @@ def causal_mask(
 ) -> Tensor:
     """Hide keys after the query: True where key <= query + first.
 
-    first: the place of the first query, counted from the first key. By default it is key_len - query_len. With fewer
+    first: the position of the first query, counted from the first key. By default it is key_len - query_len. With fewer
     queries than keys, the queries are then the *last* tokens of the sequence, as when a decoder continues from cached
     keys: the last query sees every key. With more queries than keys, the first queries see nothing.
 
@@ -38,14 +38,14 @@ def window_mask(
     device: torch.device | None = None,
     first: int | None = None,
 ) -> Tensor:
-    """Hide keys further than `reach` tokens to either side: True where |query - key| <= reach.
+    """Hide keys further than `reach` tokens to either side: True where |query + first - key| <= reach.
 
     Two-sided, it is the window of Beltagy et al. 2020 (Longformer), section 3.1, with width w = 2 reach. Combined with
     `causal_mask` it is that of Jiang et al. 2023 (Mistral 7B), section 2, where each token sees itself and `reach`
     tokens before it, with width W = reach + 1. A window as wide as the text hides nothing.
 
-    first: the place of the first query, counted from the first key. By default the queries are the last tokens, as in
-    `causal_mask`. Returns bool `[query, key]`.
+    first: the position of the first query, counted from the first key. By default the queries are the last tokens, as
+    in `causal_mask`. Returns bool `[query, key]`.
 
     Raises ValueError if reach is negative: a token would not see itself.
     """
@@ -60,7 +60,7 @@ def window_mask(
 def padding_mask(attention_mask: Tensor) -> Tensor:
     """Hide [PAD] from all queries.
 
-    `attention_mask` is as from tokenizers: `[batch, key]`, 1 for a real token, 0 for [PAD].
+    `attention_mask` is a tokenizer's: `[batch, key]`, 1 for a real token, 0 for [PAD].
     Returns bool `[batch, 1, 1, key]`, shared by all heads and queries.
 
     Raises ValueError if `attention_mask` is not 2-dimensional.
@@ -94,8 +94,8 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     return combined
 
 
-# For texts of one length: from bool `[text, token]`, False at [PAD], to bool that broadcasts to `[text, 1, query,
-# key]`.
+# A rule takes texts of one length as bool `[text, token]`, False at [PAD]. It returns a mask that broadcasts to
+# `[text, 1, query, key]`.
 Rule = Callable[[Tensor], Tensor]
 
 
@@ -111,7 +111,7 @@ def no_future(real: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Window:
-    """Hide tokens further than `reach` to either side: bool `[query, key]`, `window_mask` as a rule.
+    """A rule that hides tokens further than `reach` to either side (`window_mask`): bool `[query, key]`.
 
     Together with `no_future` it is a causal window.
     """
@@ -119,23 +119,23 @@ class Window:
     reach: int
 
     def __call__(self, real: Tensor) -> Tensor:
-        every = slice(0, real.shape[1])
-        return self.near(every, every, real.device)
+        whole = slice(0, real.shape[1])
+        return self.near(whole, whole, real.device)
 
     def near(self, queries: slice, keys: slice, device: torch.device | None = None) -> Tensor:
-        """Return the mask for some queries and some keys of a text."""
+        """Return the mask between these queries and keys of a text."""
         counts = queries.stop - queries.start, keys.stop - keys.start
         return window_mask(self.reach, *counts, device, first=queries.start - keys.start)
 
     def visible_keys(self, queries: slice, keys: slice) -> slice:
-        """Return the keys that any of some neighbouring queries sees, counted from the first key passed in."""
+        """Return the range of keys that any of these queries sees, counted from the first key passed in."""
         start = min(max(queries.start - self.reach, keys.start), keys.stop)
         stop = max(min(queries.stop + self.reach, keys.stop), start)
         return slice(start - keys.start, stop - keys.start)
 
 
 def self_mask(real: Tensor, *rules: Rule) -> Tensor:
-    """Return the self-attention mask of texts of one length: allowed by every rule, or everything without rules.
+    """Return the self-attention mask of texts of one length: the rules combined by "and"; no rules hide nothing.
 
     `real` is bool `[text, token]`, False at [PAD]. Returns bool `[1 or text, 1, 1 or query, key]`.
     """

@@ -40,13 +40,13 @@ class MultiHeadAttention(nn.Module):
     2.1).
 
     key_heads: the number of key and value heads, by default `heads`. With fewer it is grouped-query attention: head i
-    uses keys and values of head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); with one it is multi-query
-    attention (Shazeer 2019, section 3.1).
+    uses the keys and values of key head i // (heads / key_heads) (Ainslie et al. 2023, section 2.2); with one it is
+    multi-query attention (Shazeer 2019, section 3.1).
 
     Self-attention is `mha(x)`, cross-attention `mha(x, memory)`.
 
-    score, normalise: shared by all heads, including learned parameters. `linear` is the class of the four
-    projections, which may be faster than torch's.
+    score, normalise: shared by all heads, including learned parameters. linear: the class of the four projections,
+    torch's or a faster one.
 
     Raises ValueError if `d_model` is not divisible by `heads` and no `head_dim` is given, or `heads` by `key_heads`.
     """
@@ -71,7 +71,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
         key_heads = heads if key_heads is None else key_heads
         if key_heads < 1 or heads % key_heads != 0:
-            raise ValueError(f"{heads} heads can't share {key_heads} key heads: they are not divisible by them")
+            raise ValueError(f"{heads} heads can't share {key_heads} key heads: not a multiple of {key_heads}")
         d_memory = d_model if d_memory is None else d_memory
         self.heads = heads
         self.key_heads = key_heads
@@ -101,8 +101,8 @@ class MultiHeadAttention(nn.Module):
         """Return query, key and value of every head, each `[batch, head, token, head_dim]`; equal within a group."""
         memory = x if memory is None else memory
         return (
-            self.split_heads(normed(self.query_norm, self.query(x))),
-            self.share(self.split_heads(normed(self.key_norm, self.key(memory)))),
+            self.split_heads(apply_norm(self.query_norm, self.query(x))),
+            self.share(self.split_heads(apply_norm(self.key_norm, self.key(memory)))),
             self.share(self.split_heads(self.value(memory))),
         )
 
@@ -131,8 +131,8 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(-2)  # [b, h, t, d] -> [b, t, h * d]
 
 
-def normed(norm: nn.Module | None, x: Tensor) -> Tensor:
-    """Normalise projected queries or keys `[..., head * head_dim]` in stretches of the norm's size: a head or all."""
+def apply_norm(norm: nn.Module | None, x: Tensor) -> Tensor:
+    """Normalise projected queries or keys `[..., head * head_dim]`, per head or all together, by the norm's size."""
     if norm is None:
         return x
     y: Tensor = norm(x.unflatten(-1, (-1, norm_size(norm))))

@@ -5,8 +5,8 @@ Each normaliser maps scores `[..., query, key]` and a mask that broadcasts to th
 hides nothing) to weights of their shape. A key that the mask hides has weight 0. Add new ones here and to
 `NORMALISERS`.
 
-A row sums to 1, or is 0 if nothing may be attended to. Two normalisers differ: a row of `relu_norm` is 0 too if no
-score is positive, and a row of `sigmoid` may have any sum.
+A row sums to 1, or is 0 if the mask hides every key. Two normalisers differ: a row of `relu_norm` is also 0 if no score
+is positive, and a row of `sigmoid` may have any sum.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def hard_sample(scores: Tensor, mask: Tensor | None = None, generator: torch.Gen
     Its expectation is soft attention. Pass a seeded `generator` for reproducible draws.
     """
     probabilities = masked_softmax(scores, mask)
-    nothing = probabilities.sum(dim=-1, keepdim=True) == 0  # rows where nothing may be attended to draw from all keys
+    nothing = probabilities.sum(dim=-1, keepdim=True) == 0  # rows without visible keys draw from all keys
     rows = (probabilities + nothing).flatten(0, -2).float()  # [rows, key]
     drawn = torch.multinomial(rows, 1, generator=generator).reshape(scores.shape[:-1])
     return _only_allowed(drawn, scores, mask)
@@ -104,10 +104,10 @@ def entmax15(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def relu_norm(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return w_ij = max(s_ij, 0) / Σ_l max(s_il, 0), the sum over the keys l that query i may attend to.
 
-    Rectified linear attention (Zhang et al. 2021, section 3) has the numerator alone, and brings the output to one
-    length with RMSNorm. The division here changes nothing under that norm, and makes rows sum to 1. A row without a
-    positive score is 0. Unlike softmax, the weights change if a constant is added to all scores. Gradient at positive
-    scores: ∂w_i/∂s_j = (δ_ij - w_i) / Σ_l max(s_l, 0); at others 0.
+    Rectified linear attention (Zhang et al. 2021, section 3) has only the numerator, and normalises the output with
+    RMSNorm. The division here changes nothing under that norm, and makes rows sum to 1. A row without a positive score
+    is 0. Unlike softmax, the weights change if a constant is added to all scores. Gradient at positive scores:
+    ∂w_i/∂s_j = (δ_ij - w_i) / Σ_l max(s_l, 0); at others 0.
     """
     positive = F.relu(scores if mask is None else scores.masked_fill(~mask, 0.0))
     total = positive.sum(dim=-1, keepdim=True)
@@ -117,7 +117,7 @@ def relu_norm(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def sigmoid(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Return w_ij = 1 / (1 + exp(-(s_ij - log n_i))), n_i the number of keys that query i may attend to.
 
-    Every key is weighed by itself, so a row may have any sum. The bias -log n makes it about 1 for scores near 0
+    Every key is weighed separately, so a row may have any sum. The bias -log n makes it about 1 for scores near 0
     (Ramapuram et al. 2024, section 2, where n is the length of the text). Gradient: ∂w_ij/∂s_ij = w_ij (1 - w_ij).
     """
     shown = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
@@ -126,7 +126,7 @@ def sigmoid(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def _below_highest(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return, in float32 or better, how far each is below the highest of its row; -inf if hidden.
+    """Return each score minus the highest of its row, in float32 or better; -inf if hidden.
 
     Subtracting a constant from a row changes no weight and keeps small differences of large scores.
     """

@@ -53,7 +53,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Position numbers `[..., token]` -> vectors `[..., token, d_model]` in torch's default dtype."""
-        # In double precision, whatever the module's dtype: at position 500 the rounding error of an angle in
+        # In double precision for any dtype of the module: at position 500 the rounding error of an angle in
         # float32 already affects its sine.
         pair = torch.arange(0, self.d_model, 2, dtype=torch.float64, device=positions.device)
         frequencies = 10000.0 ** (-pair / self.d_model)
@@ -65,7 +65,7 @@ class SinusoidalPositions(nn.Module):
 # --- scores that depend on positions -------------------------------------------------------------------
 
 
-_Turning = Callable[[Tensor], Tensor]
+_Rotation = Callable[[Tensor], Tensor]
 
 
 class Where(NamedTuple):
@@ -105,13 +105,13 @@ class PositionalScore(nn.Module):
         """Return the factor of the dot product: 1 / sqrt(d_k), or the network's own."""
         return float(d_k**-0.5) if self.factor is None else self.factor
 
-    def turning(self, positions: Tensor, dtype: torch.dtype) -> _Turning:
+    def rotation(self, positions: Tensor, dtype: torch.dtype) -> _Rotation:
         """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
         return lambda x: x
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotate queries or keys at these positions."""
-        return self.turning(positions, x.dtype)(x)
+        return self.rotation(positions, x.dtype)(x)
 
     def terms(self, query: Tensor, key: Tensor, where: Where) -> dict[str, Tensor]:
         """Return the terms added to the scaled dot product, by name. Each broadcasts to `[..., head, query, key]`."""
@@ -152,9 +152,9 @@ class Rotary:
 
     rotated: the number of rotated elements, from the first; even. interleaved: pairs are the elements 2i and 2i + 1, as
     in the paper; else i and i + rotated / 2 (GPT-NeoX, ModernBERT). values: values are rotated too, as in some of
-    RoFormer's. exact: angles are computed in float64, whatever the dtype of sines and cosines, as in a precomputed
-    table. stretch: a divisor of positions, so that longer texts have the angles of shorter ones (Chen et al. 2023,
-    equation 2); or one divisor for each pair, as in Llama 3.1.
+    RoFormer's. exact: angles are computed in float64 for any dtype of sines and cosines, as in a precomputed table.
+    stretch: a divisor of positions, so that longer texts have the angles of shorter ones (Chen et al. 2023, equation
+    2); or one divisor for each pair, as in Llama 3.1.
     """
 
     rotated: int
@@ -215,7 +215,7 @@ class RotaryScore(PositionalScore):
         if rotary.values:
             self.turned = (*self.turned, "value")
 
-    def turning(self, positions: Tensor, dtype: torch.dtype) -> _Turning:
+    def rotation(self, positions: Tensor, dtype: torch.dtype) -> _Rotation:
         return partial(self.rotary.turn, angles=self.rotary.angles(positions, dtype))
 
 
@@ -260,8 +260,8 @@ def log_buckets(offsets: Tensor, near: int, furthest: int) -> Tensor:
 class RelativeBias(PositionalScore):
     """s(q_i, k_j) = q_i · k_j / sqrt(d_k) + b[bucket(j - i)]   (Raffel et al. 2020, section 2.1; T5 has no root).
 
-    table is b, a number for each bucket and head, `[buckets, heads]`. furthest: the distance from which on all share a
-    bucket. `embedding` is the table's class.
+    table is b, a number for each bucket and head, `[buckets, heads]`. furthest: the distance from which all larger ones
+    share a bucket. `embedding` is the table's class.
     """
 
     names = ("position",)

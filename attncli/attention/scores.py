@@ -17,7 +17,7 @@ ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 def dot(query: Tensor, key: Tensor) -> Tensor:
     """s(q, k) = q · k   (Luong et al. 2015, "dot", section 3.1).
 
-    Its variance grows with d_k: for components of variance 1 it is d_k (Vaswani et al. 2017, footnote 4).
+    Its variance grows with d_k: for independent components of variance 1 it is d_k (Vaswani et al. 2017, footnote 4).
     """
     return query @ key.transpose(-2, -1)  # [..., query, d_k] x [..., d_k, key] -> [..., query, key]
 
@@ -121,7 +121,7 @@ class ContentBased(nn.Module):
 
     The cosine is at most 1, so its softmax alone is nearly uniform. The key strength β > 0 sharpens it. In the paper a
     controller emits β; here it is learned: β = softplus(strength), initially 1. A vector of length 0 scores 0. In a
-    Transformer this is the QK norm of Henry et al. 2020 (section 3), whose g is β.
+    Transformer this is the QK norm of Henry et al. 2020 (section 3), whose g is β. d_k is ignored.
     """
 
     def __init__(self, d_k: int | None = None) -> None:
@@ -136,7 +136,7 @@ class QueryKeyNorm(nn.Module):
     """s(q, k) = score(norm_q(q), norm_k(k)): QK norm (Dehghani et al. 2023, section 2, with LayerNorm).
 
     However long queries and keys grow in training, the scaled dot product of normed vectors is at most √d_k times both
-    gains, so softmax does not saturate. (Henry et al. 2020, who introduced it, divide by the length and learn one
+    gains. So softmax does not saturate. (Henry et al. 2020, who introduced it, divide by the length and learn one
     scale, as in `ContentBased`.)
 
     `norm` builds a norm of d_k elements, by default without biases, as in the paper; later decoders use `RMSNorm`.
@@ -159,7 +159,7 @@ class QueryKeyNorm(nn.Module):
         return self.score(self.query_norm(query), self.key_norm(key))
 
 
-# By name: builds the scoring function for queries and keys of d_k elements.
+# Builders of scoring functions, by name. Each takes d_k, the size of queries and keys.
 SCORES: dict[str, Callable[[int], ScoreFunction]] = {
     "dot": lambda d_k: dot,
     "scaled_dot": lambda d_k: scaled_dot,

@@ -7,7 +7,7 @@ Most later models use pre-norm, x <- x + sublayer(norm(x)), which trains without
     encoder:   x ── self-attention ── feed-forward ──► x
     decoder:   x ── self-attention (causal) ── cross-attention to the memory ── feed-forward ──► x
 
-The feed-forward networks, plain and gated, stand first, and a norm without centring:
+The file starts with the feed-forward networks, plain and gated:
 
     x ── up ── f ── down ──► y              x ──┬── f(x W) ──(·)── down ──► y
                                                 └──── x V ────┘
@@ -30,8 +30,8 @@ _Activation = Callable[[Tensor], Tensor]
 class FeedForward(nn.Module):
     """FFN(x) = W_2 f(W_1 x + b_1) + b_2   (Vaswani et al. 2017, equation 2, f the ReLU): applied to each token.
 
-    `function` is f. `linear` is the class of both projections, which may be faster than torch's. bias: both have one.
-    down_bias: the second has one, if it differs from the first.
+    `function` is f. `linear` is the class of both projections. bias: both have a bias. down_bias: the second has one,
+    if it differs from the first.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model]` -> the same shape."""
-        opened, values = self.up(x).chunk(2, dim=-1)
-        y: Tensor = self.down(self.function(opened) * values)
+        gate, values = self.up(x).chunk(2, dim=-1)
+        y: Tensor = self.down(self.function(gate) * values)
         return y
 
 
@@ -86,7 +86,7 @@ class RMSNorm(nn.Module):
     """RMSNorm(x) = x / RMS(x) · g,  RMS(x) = √(mean(x²) + ε)   (Zhang and Sennrich 2019, equation 4).
 
     LayerNorm without subtracting the mean: both are equal for x with mean 0. weight is g. Half precision is squared
-    in float32, since the squares need its range; a g of float32 is multiplied there too.
+    in float32, since the squares need its range. If g is float32, the product with g is in float32 too.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
@@ -121,9 +121,9 @@ class DecoderStep(NamedTuple):
 class TransformerEncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network, as drawn at the top of this file; without dropout.
 
-    d_hidden: the feed-forward network's, 4 d_model by default. norm_first: pre-norm instead of post-norm. score: as
-    in MultiHeadAttention. feed_forward, norm: build these parts from d_model and d_hidden, and from d_model, for
-    example `GatedFeedForward` and `RMSNorm`.
+    d_hidden: hidden size of the feed-forward network, 4 d_model by default. norm_first: pre-norm instead of post-norm.
+    score: as in MultiHeadAttention. feed_forward: builds the feed-forward network from d_model and d_hidden, for
+    example `GatedFeedForward`. norm: builds a norm from d_model, for example `RMSNorm`.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class TransformerEncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> EncoderStep:
         """x `[batch, token, d_model]`; mask: bool, broadcasts to `[batch, head, query, key]`, True = may attend."""
-        x, attention = attended(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
-        return EncoderStep(added(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention)
+        x, attention = add_attention(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
+        return EncoderStep(add_sublayer(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention)
 
 
 class TransformerDecoderLayer(nn.Module):
@@ -181,20 +181,22 @@ class TransformerDecoderLayer(nn.Module):
         mask (usually `causal_mask`) is for the self-attention, memory_mask for the cross-attention: bool, broadcast
         to `[batch, head, query, key]`, True = may attend.
         """
-        x, attention = attended(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
-        x, cross = attended(x, self.cross_norm, self.norm_first, lambda y: self.cross(y, memory, memory_mask))
-        return DecoderStep(added(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention, cross)
+        x, attention = add_attention(x, self.attention_norm, self.norm_first, lambda y: self.attention(y, mask=mask))
+        x, cross = add_attention(x, self.cross_norm, self.norm_first, lambda y: self.cross(y, memory, memory_mask))
+        return DecoderStep(
+            add_sublayer(x, self.feed_forward_norm, self.norm_first, self.feed_forward), attention, cross
+        )
 
 
-def added(x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+def add_sublayer(x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply a sublayer with a residual connection: norm(x + sublayer(x)), or x + sublayer(norm(x)) with norm_first."""
     y: Tensor = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
     return y
 
 
-def attended(
+def add_attention(
     x: Tensor, norm: nn.Module, norm_first: bool, sublayer: Callable[[Tensor], Attention]
 ) -> tuple[Tensor, Attention]:
-    """Apply an attention sublayer as `added` does, and also return the attention."""
+    """Apply an attention sublayer as `add_sublayer` does, and also return the attention."""
     attention = sublayer(norm(x) if norm_first else x)
     return (x + attention.output if norm_first else norm(x + attention.output)), attention

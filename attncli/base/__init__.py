@@ -1,3 +1,3 @@
-"""Parts that every room uses. The version of the package stands here."""
+"""Tools that every package uses, and the version."""
 
 __version__ = "0.3.0"

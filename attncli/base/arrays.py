@@ -1,6 +1,6 @@
-"""Types of numpy arrays, arrays of either library, and results that print in one line without pages of numbers.
+"""Types of NumPy arrays, functions for arrays of NumPy or torch, and results with a one-line repr.
 
-Shapes stand in the docstrings of the functions that use the arrays.
+Functions state the shapes of arrays in their docstrings.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ Bools = npt.NDArray[np.bool_]
 
 
 def largest_first(numbers: Doubles) -> list[tuple[int, ...]]:
-    """Return the places of numbers, those of the largest sizes first; equal ones as they stand."""
+    """Return the indices of numbers by descending absolute value; equal ones keep their order."""
     order = np.argsort(-np.abs(numbers), axis=None, kind="stable")
     return list(zip(*(places.tolist() for places in np.unravel_index(order, numbers.shape)), strict=True))
 
 
 def finite(number: float | None) -> float | None:
-    """Return None for NaN and infinity, which JSON does not have."""
+    """Return the number, or None for NaN and infinity, which JSON does not support."""
     return number if number is not None and math.isfinite(number) else None
 
 
 def seal_of(about: str, arrays: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a text and arrays, by which a damaged or exchanged file of them is told."""
+    """Return the SHA-256 of a text and arrays, to recognize a damaged or exchanged file."""
     digest = hashlib.sha256(about.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
@@ -42,21 +42,21 @@ def seal_of(about: str, arrays: Mapping[str, Any]) -> str:
 
 # --- arrays of NumPy or torch ----------------------------------------------------------------------------
 
-Array: TypeAlias = Any  # a torch.Tensor, or a NumPy array
+Array: TypeAlias = Any  # a torch.Tensor or a NumPy array
 
 
 def library(array: Array) -> Any:
-    """Return an array's library, numpy or torch. Only functions that both have under the same name are called."""
+    """Return an array's library, numpy or torch. Call only functions that both have under the same name."""
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]
 
 
 def empty(shape: Sequence[int], like: Array) -> Array:
-    """Return an array of this shape, with undefined values, in the library, dtype and device of another."""
+    """Return an uninitialized array of this shape, with the library, dtype and device of another."""
     return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
 
 
 def cast(array: Array, like: Array) -> Array:
-    """Return an array in the dtype of another; the array itself if it has that dtype."""
+    """Return an array in the dtype of another; the array itself if it already has that dtype."""
     return array.astype(like.dtype, copy=False) if isinstance(array, np.ndarray) else array.to(like.dtype)
 
 
@@ -71,7 +71,7 @@ def widened(array: Array) -> Array:
 
 
 def as_numpy(array: Any) -> npt.NDArray[Any]:
-    """Return an array of numpy, or a torch tensor as one; half precision in float32. torch is not imported."""
+    """Return an array or torch tensor as a NumPy array; half precision becomes float32. torch is not imported."""
     if isinstance(array, np.ndarray):
         return array
     halves = array.dtype.is_floating_point and array.dtype.itemsize < 4
@@ -80,13 +80,13 @@ def as_numpy(array: Any) -> npt.NDArray[Any]:
 
 
 def as_floats(array: Array) -> Floats:
-    """Return an array of any library as one of numpy in float32."""
+    """Return an array of any library as a NumPy array in float32."""
     return as_numpy(array).astype(np.float32, copy=False)
 
 
 # --- results in one line -----------------------------------------------------------------------------
 
-FEW = 4  # longer lists print as their length
+FEW = 4  # longer lists are printed as their length
 
 
 class Brief:

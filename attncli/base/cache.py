@@ -1,8 +1,7 @@
-"""The folder of results that can be computed again: digests of weights, usual weights, and converted models.
-
-ATTNCLI_CACHE names it. By default it is `attncli` in XDG_CACHE_HOME or in ~/.cache. The program never needs
-the cache. If the folder is missing, read-only or garbled, nothing changes and no message appears. Code that reads a
-file of it checks the content (`attncli.base.untrusted`).
+"""The cache: a folder of results that can be recomputed, such as digests of checkpoints, usual attention weights and
+converted models. ATTNCLI_CACHE sets its path. The default is `attncli` in XDG_CACHE_HOME or in ~/.cache. The program
+works without it: if the folder is missing, read-only or garbled, no message appears. Code that reads its files checks
+their content (`attncli.base.untrusted`).
 """
 
 import json
@@ -28,14 +27,14 @@ def cache_directory() -> Path:
         return Path(named)
     try:
         return (Path(base) if base else Path.home() / ".cache") / "attncli"
-    except RuntimeError:  # a user without a home: nothing can be cached
+    except RuntimeError:  # the user has no home directory, so nothing can be cached
         return Path(os.devnull)
 
 
 def keep(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file of the cache, which appears whole.
+    """Let `write` fill a file of the cache, atomically.
 
-    Replaces whatever has the name, except a directory. A link is replaced by the file, and its target is unchanged.
+    Anything of that name is replaced, except a directory. A link is replaced by the file, and its target is unchanged.
     """
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,9 +42,7 @@ def keep(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def keep_newest(path: Path, write: Callable[[Path], object]) -> None:
-    """Keep a file whose name is a SHA-256, as `keep` does. Then remove the oldest such files of its folder beyond
-    MOST_FILES.
-    """
+    """Keep a file whose name is a SHA-256, as `keep` does. Then remove the oldest such files beyond MOST_FILES."""
     keep(path, write)
     with suppress(OSError):
         files = [file for file in path.parent.iterdir() if DIGEST.fullmatch(file.stem)]
@@ -54,7 +51,7 @@ def keep_newest(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def read_table(path: Path) -> dict[str, str]:
-    """Return a table of texts that `keep_table` has written; empty if there is none, or it is garbled."""
+    """Return a table of texts that `keep_table` has written; empty if it is missing or garbled."""
     try:
         table = read_json(path, LONGEST_TABLE)
     except (OSError, ValueError):

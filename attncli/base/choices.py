@@ -1,7 +1,7 @@
 """The names that options accept, and checks of the arguments that callers pass.
 
-`--help`, shell completion, checks and registries read the names from here. The function of each name documents its
-meaning. A test compares these names with the registries of functions.
+`--help`, shell completion, checks and registries all use these names. The function behind each name documents it. A
+test compares the names with the registries of functions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
@@ -22,6 +22,7 @@ DtypeName = Literal["float32", "float64", "bfloat16", "float16"]
 Style = Literal["matrix", "lines"]
 Scale = Literal["head", "shared", "root"]
 UnitName = Literal["token", "word", "line", "sentence", "part"]
+LiveUnit = Literal["token", "word", "line", "sentence"]  # of a text that is typed, which has no named parts
 PageView = Literal["heads", "model", "matrix", "neuron"]
 Method = Literal["raw", "rollout", "flow"]
 Figure = Literal[
@@ -39,7 +40,6 @@ Weights = Literal["auto", "pretrained", "random"]
 QuestionKind = Literal["cosine", "logit", "probability", "log-probability", "divergence", "distance"]
 Way = Literal["zero", "mean", "resample"]
 Patched = Literal["head", "layer", "token"]
-MaskMeans = Literal["allowed", "forbidden", "added"]
 Pool = Literal["mean", "last"]
 AnswerUnit = Literal["sentence", "token"]
 Nowhere = Literal["any", "zero-or-nan", "zero", "nan"]
@@ -60,7 +60,7 @@ def one_of(choice: Any) -> str:
 def check(what: str, name: str, choice: Any) -> None:
     """Raises RequestError, listing the valid names, unless `name` is one of them: "no mask 'x'"."""
     if name not in names(choice):
-        raise RequestError(f"no {what} {quoted(name)}: it is one of {', '.join(names(choice))}")
+        raise RequestError(f"no {what} {quoted(name)}: use one of {', '.join(names(choice))}")
 
 
 def several(what: str, written: str | Sequence[str], choice: Any) -> list[Any]:

@@ -26,7 +26,7 @@ class Notice(UserWarning):
 
 @contextmanager
 def no_notices() -> Iterator[None]:
-    """Give no Notice inside the block: its texts are not the user's, or the user has read their Notices."""
+    """Suppress Notices inside the block: its texts are not the user's, or the user has already seen their Notices."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)
         yield
@@ -53,14 +53,14 @@ class Panic(Exception):  # noqa: N818  (Rust's own word)
 def quiet_panics() -> Iterator[None]:
     """Convert panics of Rust libraries inside the block to Panic. Other exceptions pass unchanged.
 
-    Rust prints a backtrace before Python receives the exception. Only redirecting the file descriptor keeps it off the
-    screen. So nothing written to stderr inside the block appears. (Costs about 10 microseconds.)
+    Rust prints a backtrace before Python receives the exception. Only redirecting the file descriptor hides it. So
+    nothing written to stderr inside the block appears. (Costs about 10 microseconds.)
     """
     with LOCK, redirect_stderr():
         try:
             yield
         except BaseException as error:
-            if type(error).__module__ == "pyo3_runtime":  # each library has a class of its own
+            if type(error).__module__ == "pyo3_runtime":  # each library has its own class
                 raise Panic(first_line(error)) from error
             raise
 

@@ -4,8 +4,8 @@ A file is written in a temporary folder beside its destination. The folder is re
 holds anything that a library writes next to its output. A killed process can't remove its folder; the next process that
 writes to the same place does.
 
-Documents keep every text unchanged: callers that print a text escape it. For pandas, a token such as "=1" is no
-formula. In a spreadsheet, import the columns as text.
+Documents keep every text unchanged: callers that print a text escape it. pandas reads a token such as "=1" as text. In
+a spreadsheet, import the columns as text.
 """
 
 import csv
@@ -31,12 +31,12 @@ from attncli.base.printable import quoted
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Contains the machine's name: processes on other machines that share the drive can't be checked from here.
+# Contains the machine's name, since processes on other machines that share the drive can't be checked from here.
 PREFIX = f".attncli-{zlib.crc32(platform.node().encode()):08x}-"
 UNDER_WAY: set[Path] = set()  # this process's folders, and other paths to remove when it ends
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=UNDER_WAY.clear)  # they belong to the parent
-SETTLED = 1.0  # seconds: after them a folder in use is locked
+SETTLED = 1.0  # seconds after which a folder in use is locked
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def making(place: Path) -> Iterator[Path]:
     handle = None
     try:
         folder.mkdir(mode=0o700)
-        with suppress(OSError, ImportError):  # without locks, nothing is cleared
+        with suppress(OSError, ImportError):  # without locks, nothing is removed
             handle = lock(folder)
         yield folder
     finally:
@@ -106,7 +106,7 @@ def keep_folder(folder: Path, make: Callable[[Path], object], is_whole: Callable
                 raise
 
 
-PICTURES = (".png", ".svg", ".pdf")  # how pictures are saved
+PICTURES = (".png", ".svg", ".pdf")  # formats of pictures
 PAGE = ".html"
 
 
@@ -125,7 +125,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             replace(Path(os.path.realpath(path)), write, 0o666 & ~current_umask() if mode is None else mode & 0o777)
         elif stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        else:  # byte by byte, since libraries seek in their output or replace it
+        else:  # copy its bytes, since libraries seek in their output or replace it
             with making(Path(tempfile.gettempdir())) as folder:
                 write(folder / path.name)
                 with (folder / path.name).open("rb") as source, path.open("wb") as opened:
@@ -135,7 +135,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Raises RequestError if no file can be written to this path, as `write_whole` does; writes nothing."""
+    """Raises RequestError if `write_whole` could not write to this path. Writes nothing."""
     try:
         mode = mode_of(path)
         if mode is not None and stat.S_ISDIR(mode):
@@ -175,7 +175,7 @@ def replace(target: Path, write: Callable[[Path], object], permissions: int) -> 
 
 
 def current_umask() -> int:
-    """Return the process's umask. The system reports it only in exchange for a new one."""
+    """Return the process's umask. The system reports it only when a new one is set."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
@@ -185,9 +185,9 @@ def check_suffix(path: Path, known: Collection[str], what: str) -> str:
     """Return the suffix of `path` in lower case. Raises RequestError, listing the valid suffixes, for any other."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:
-        found = f"not {quoted(suffix)}" if suffix else "and this name has no suffix"
-        named = ", ".join(known)
-        raise RequestError(f"{path}: {what} is saved as {named}, {found}")
+        found = f"not {quoted(suffix)}" if suffix else "but this name has no suffix"
+        other = {PAGE: "; attncli view makes a page of maps", **dict.fromkeys(PICTURES, "; attncli heatmap draws maps")}
+        raise RequestError(f"{path}: {what} is saved as {', '.join(known)}, {found}{other.get(suffix, '')}")
     return suffix
 
 
@@ -195,9 +195,9 @@ DOCUMENTS = (".json", ".csv")
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """Return a document as --json prints it: one line of ASCII, which survives any terminal and encoding.
+    """Return a document as --json prints it: one line of ASCII, which is safe in any terminal and encoding.
 
-    Raises ValueError for NaN and infinity, which JSON does not have.
+    Raises ValueError for NaN and infinity, which JSON does not support.
     """
     return json.dumps(document, allow_nan=False) + "\n"
 
@@ -212,10 +212,10 @@ def as_dataframe(columns: Mapping[str, Any]) -> "DataFrame":
 
 
 def table_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the columns of entries: their fields.
+    """Return the fields of entries as columns.
 
     A nested field becomes one column per inner field, under both names ("causal_moved"). Lists do not fit a cell and
-    are left out.
+    are omitted.
     """
     rows = [flat(entry) for entry in entries]
     return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}

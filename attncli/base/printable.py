@@ -1,4 +1,4 @@
-"""Make text from outside safe to print: it can't move the cursor, change colours or reorder a line."""
+"""Make untrusted text safe to print: it can't move the cursor, change colours or reorder a line."""
 
 import re
 
@@ -7,7 +7,8 @@ import re
 HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u202a\u202b\u202c\u202d\u202e\u2066-\u2069\u200e\u200f\u061c]"
 )
-JOINERS = re.compile("^\u200d+|\u200d+$")
+# A zero-width joiner, and spaces that look like the usual one, at the beginning or the end.
+INVISIBLE = re.compile("^[\u200d\xa0\u2000-\u200a\u202f\u3000]+|[\u200d\xa0\u2000-\u200a\u202f\u3000]+$")
 LONGEST_QUOTED = 42  # characters, including two quotes
 SPACE = "␣"  # replaces a space that would be invisible
 
@@ -20,19 +21,26 @@ def printable(text: str) -> str:
 
 
 def visible_text(text: str) -> str:
-    """Return a text for a terminal: line breaks stay, and what a terminal would act on is written out."""
+    """Return a text that is safe for a terminal: line breaks stay, all other control characters are escaped."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def visible(token: str) -> str:
     r"""Return a token in printable form, with the spaces around it written as "␣".
 
-    A zero-width joiner at its beginning or end is escaped: it would join the token to what stands beside it.
+    Other invisible characters at its beginning or end are escaped: a zero-width joiner would join the token to adjacent
+    text.
     """
     inner = token.strip(" ")
     before = len(token) - len(token.lstrip(" "))
-    shown = JOINERS.sub(lambda found: r"\u200d" * len(found[0]), printable(inner))
+    shown = INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), printable(inner))
     return SPACE * before + shown + SPACE * (len(token) - before - len(inner))
+
+
+def as_sentence(text: str) -> str:
+    """Return a printable text with a capital and a full stop."""
+    shown = printable(text)
+    return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith('.') else '.'}"
 
 
 def shorten(text: str, length: int = 40) -> str:
@@ -40,12 +48,12 @@ def shorten(text: str, length: int = 40) -> str:
 
 
 def shorten_start(text: str) -> str:
-    """Cut the beginning of a path that is long, and make it printable."""
+    """Truncate the beginning of a long path, and make the path printable."""
     return printable(text if len(text) <= 60 else f"…{text[-59:]}")
 
 
 def quoted(text: str) -> str:
-    """Quote user input for a message as Python writes it, so that it is harmless. Long input is cut."""
+    """Quote user input for a message as a Python literal, which is safe to print. Long input is truncated."""
     written = repr(text)
     return written if len(written) <= LONGEST_QUOTED else f"{shorten(written[:-1], LONGEST_QUOTED - 1)}{written[-1]}"
 

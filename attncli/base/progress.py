@@ -1,7 +1,7 @@
-"""Progress: the worker knows how many steps there are, and the display decides how to show them.
+"""Progress: code that works reports its steps, and a display decides how to show them.
 
-with progress(len(edges), "edges") as advance: ...     in what takes long
-with showing(bar): ...                                 around it, in what has a terminal
+with progress(len(edges), "edges") as advance: ...     around slow work
+with showing(bar): ...                                 around that, in code with a terminal
 """
 
 import time
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Advance(Protocol):
-    """Called after each step. `of` and `text` replace the number of steps and the words beside the bar."""
+    """Called after each step. `of` and `text` replace the number of steps and the text beside the bar."""
 
     def __call__(self, steps: int = 1, of: int | None = None, text: str | None = None) -> None: ...
 
@@ -34,7 +34,7 @@ _DISPLAY: ContextVar[Progress] = ContextVar("display", default=silent)
 
 @contextmanager
 def showing(display: Progress) -> Iterator[None]:
-    """Show the progress of everything in the block on this display."""
+    """Show the progress of all work in the block on this display."""
     before = _DISPLAY.set(display)
     try:
         yield
@@ -43,12 +43,12 @@ def showing(display: Progress) -> Iterator[None]:
 
 
 def progress(total: int | None, what: str) -> AbstractContextManager[Advance]:
-    """Show so many steps (None if unknown) of this name, on the display if there is one."""
+    """Show the progress of `total` steps (None if unknown) of this name, if there is a display."""
     return _DISPLAY.get()(total, what)
 
 
 def counted(things: Iterable[T], total: int, name: str) -> Iterator[T]:
-    """Yield the things, and advance a progress of so many steps after each."""
+    """Yield the things, and show a progress of `total` steps that advances after each."""
     with progress(total, name) as advance:
         for thing in things:
             yield thing
@@ -59,7 +59,7 @@ SECONDS = 30.0  # between two lines
 
 
 class Lines:
-    """A progress as lines, for output that is no terminal: at most one every SECONDS, over all steps of a command.
+    """Progress as lines, for output that is not a terminal: at most one line every SECONDS in a command.
 
     say: prints a line.
     """

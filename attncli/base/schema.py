@@ -1,7 +1,7 @@
-"""Schemas of documents from outside, written as tables: `fields({"name": text(), "layers": integer(1)})`.
+"""Schemas of untrusted documents, written as tables: `fields({"name": text(), "layers": integer(1)})`.
 
-Each function returns a check. A check takes a value and its name, and raises ValueError if the value is invalid. Checks
-change nothing. They stay by hand: importing msgspec takes 25 ms, and its errors don't state the value.
+Each function returns a check. A check takes a value and its name, and raises ValueError if the value is invalid. It
+changes nothing. msgspec is not used: importing it takes 25 ms, and its errors don't state the value.
 """
 
 import reprlib
@@ -10,13 +10,13 @@ from typing import Any
 
 FieldCheck = Callable[[Any, str], None]
 
-LARGEST = 2**53  # whole numbers up to it are exact in every reader of JSON
+LARGEST = 2**53  # every reader of JSON represents whole numbers up to this exactly
 LONGEST_NAME = 5000  # characters: longer than any path
 
 
 def refuse(value: Any, what: str, wanted: str) -> None:
-    """Raises ValueError: "texts is -3, and not a whole number from 1"."""
-    raise ValueError(f"{what} is {reprlib.repr(value)}, and not {wanted}")
+    """Raises ValueError: "texts is -3, not a whole number from 1"."""
+    raise ValueError(f"{what} is {reprlib.repr(value)}, not {wanted}")
 
 
 def integer(least: int = 0, most: int = LARGEST) -> FieldCheck:
@@ -59,7 +59,7 @@ def text(longest: int | None = None) -> FieldCheck:
     def check(value: Any, what: str) -> None:
         name(longest)(value, what)
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            refuse(value, what, "text: it has half of a character")
+            refuse(value, what, "text: it has half of a surrogate pair")
 
     return check
 
@@ -87,7 +87,7 @@ def one_of(names: Collection[str]) -> FieldCheck:
 
 
 def maybe(inner: FieldCheck) -> FieldCheck:
-    """Accept null or whatever `inner` accepts."""
+    """Accept null, or any value that `inner` accepts."""
 
     def check(value: Any, what: str) -> None:
         if value is not None:

@@ -1,4 +1,4 @@
-"""Words of typing that Python has since 3.11."""
+"""Names from `typing` that Python has only since 3.11."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Read files from outside (JSON, .npz and .safetensors) without trusting them.
+"""Read untrusted files (JSON, .npz and .safetensors) safely.
 
-No pickle is ever read, and no size is believed before it is checked. Garbled content raises a ValueError that says what
+No pickle is ever read, and no size is trusted before it is checked. Garbled content raises a ValueError that says what
 is wrong. OSError passes through if a file is missing or not readable. Callers interpret the content.
 """
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # reading a configuration does not need numpy
     import numpy.typing as npt
 
 LONGEST_JSON = 2**30  # bytes: fits the output of `run --json` for all heads and 1,024 tokens
-SMALL = 2**29  # bytes: every .npz may inflate to this size
-INFLATED = 200  # times its size: the limit for a larger one. Zeros compress well, and zip bombs better
+SMALL = 2**29  # bytes: any .npz may inflate to this size
+INFLATED = 200  # the limit for a larger one, as a multiple of its size. Zeros compress well, and zip bombs better
 MOST_ARRAYS = 1000  # in a .npz
 LONGEST_LIST = 2**20  # entries
 
@@ -128,7 +128,7 @@ def read_npz(path: Path, needed: Collection[str] = (), most: int | None = None) 
     most: the maximum bytes of the file, and of its arrays together. By default the arrays must not be implausibly large
     for the file's size.
 
-    Raises ValueError if it is no .npz, a needed array is missing, a header contradicts its size, or an array holds
+    Raises ValueError if it is not a .npz, a needed array is missing, a header contradicts its size, or an array holds
     objects. Also if it is too large.
     """
     try:

@@ -55,7 +55,7 @@ def vector_size(vectors: "Tensor") -> float:
 def weight_size(weights: "Tensor") -> float:
     """Return OF_A_SCORE of the range of the scores behind the weights, or 1. That range is -log of the least weight.
 
-    Scores are what is rounded: a weight of 1e-9 beside one of 1 comes from scores that are 20 apart.
+    Rounding happens in the scores: a weight of 1e-9 beside one of 1 comes from scores that are 20 apart.
     """
     seen = weights[weights > 0]
     return max(1.0, -OF_A_SCORE * float(seen.double().min().log())) if len(seen) else 1.0

@@ -1,1 +1,1 @@
-"""The commands: parse options, call the library, print. One file a command; heavy imports inside functions."""
+"""The commands: parse options, call the library, print the result. Heavy imports are inside functions."""

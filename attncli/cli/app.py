@@ -1,4 +1,4 @@
-"""The Typer app, and the one place where errors become a line on stderr and an exit code."""
+"""The Typer app. All errors become one line on stderr and an exit code here."""
 
 import logging
 import os
@@ -19,12 +19,12 @@ from attncli.cli.command import command_of
 from attncli.cli.help import HELP_NAMES, Command, Commands, long_name
 
 REFUSED = 2
-SPIN = "20000"  # turns of a loop in which a thread of OpenMP waits before it sleeps; by default 300,000
+SPIN = "20000"  # iterations that a thread of OpenMP spins before it sleeps; the default is 300,000
 SETTINGS = {"help_option_names": HELP_NAMES}
 
 
 class Program(Commands):
-    """A program that imports a command when it is asked for."""
+    """A program that imports each command on use."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in features.NAMES:
@@ -39,11 +39,17 @@ class Program(Commands):
         return list(features.NAMES)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands in groups, without rich's panels, which would take longer than all the rest."""
+        """List the commands in groups, without rich's panels, which are slow."""
         width = max(map(len, features.NAMES))
         for title, commands in features.COMMANDS.items():
-            with formatter.section(title):  # a summary is folded, never cut
+            with formatter.section(title):  # a summary is wrapped, never truncated
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the page with the most used commands in bold; Typer omits the bold unless stdout is a terminal."""
+        daily, *_ = features.COMMANDS.values()
+        names = re.compile(rf"^  ({'|'.join(daily)})(?=  )", flags=re.MULTILINE)
+        return names.sub(lambda found: f"  {typer.style(found[1], bold=True)}", super().get_help(ctx))
 
 
 app = typer.Typer(
@@ -74,14 +80,14 @@ def attncli(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program. Exit codes: 0 done, 1 a check said no, 2 the request can't be met, 130 interrupted."""
+    """Run the program. Exit codes: 0 success, 1 a check failed, 2 the request can't be met, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    # torch's threads sleep where other programs need the cores: it reads this when it is imported. On two cores with
-    # two other busy programs a text of 60 tokens takes 70 ms and not 450 to 950 ms; on free cores it takes the same
-    # (AMD EPYC, minilm).
+    # Make torch's threads sleep if other programs need the cores; torch reads this on import. On two cores with two
+    # other busy programs, a text of 60 tokens takes 70 ms instead of 450 to 950 ms. On idle cores nothing changes (AMD
+    # EPYC, minilm).
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN)
-    # Warnings of libraries go to `show_warning`, whatever PYTHONWARNINGS says. What they log is dropped.
+    # Libraries' warnings go to `show_warning`, regardless of PYTHONWARNINGS. Their logs are dropped.
     warnings.showwarning = show_warning
     warnings.simplefilter("default")
     warnings.simplefilter("always", Notice)
@@ -98,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an error follows from a Ctrl-C, such as a file that could not be closed."""
+    """Return whether a Ctrl-C caused an error, such as a file that could not be closed."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -107,15 +113,15 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 def check_folder() -> None:
-    """Raises RequestError in a folder that was removed, where libraries fail in unclear ways."""
+    """Raises RequestError if the working directory was removed, since libraries then fail with unclear errors."""
     try:
         os.getcwd()  # noqa: PTH109
     except OSError as error:
-        raise RequestError(f"the working directory is gone ({error.strerror}): cd to another one") from error
+        raise RequestError(f"the working directory was removed ({error.strerror}): cd to another one") from error
 
 
 def refuse(error: Exception) -> int:
-    """Say in one line why the request can't be met; with --debug, show where."""
+    """Print in one line why the request can't be met; with --debug, also a traceback. Return the exit code."""
     if output.DEBUG:
         traceback.print_exception(error)
     else:
@@ -130,24 +136,25 @@ def line_of(error: Exception) -> str:
         return str(error)
     if hasattr(error, "format_message"):
         return usage_line(error)
-    return f"{type(error).__name__}: {error} (a mistake in attncli: --debug shows where)"
+    return f"{type(error).__name__}: {error} (a bug in attncli: --debug shows where)"
 
 
 CHOICE = re.compile(
     r"Invalid value for (?P<option>.+): Value error, '(?P<given>.*)' is not one of (?P<names>.*)", re.DOTALL
 )
-LONG = re.compile(r"[^\s'()]{41,}")  # what was typed, where that is not a word of Typer's
+LONG = re.compile(r"[^\s'()]{41,}")  # user input in Typer's message
 
 
 def usage_line(error: Any) -> str:
-    """Return Typer's message about a bad option, or ours about a bad name, with the command whose --help to read."""
+    """Return Typer's message about a bad option, or our own about a bad name, with a pointer to the command's
+    --help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "attncli"
     message = error.format_message().rstrip(".")
     choice = CHOICE.fullmatch(message)
     if choice is not None:
         option = long_name(error.param).lstrip("-")
-        message = f"no {option} {quoted(choice['given'])}: it is one of {choice['names'].replace(chr(39), '')}"
+        message = f"no {option} {quoted(choice['given'])}: use one of {choice['names'].replace(chr(39), '')}"
     message = LONG.sub(lambda word: shorten(printable(word[0])), message)
     return f"{message} (see {command} --help)"
 

@@ -1,4 +1,4 @@
-"""A feature as a command: its options as Typer's, what it prints and saves, its exit code."""
+"""Turn a feature into a command: its options, its output, its exit code."""
 
 import inspect
 import shlex
@@ -27,7 +27,8 @@ EVERYTHING = "with {}, which has everything"
 
 
 def command_of(feature: Measure) -> Callable[..., None]:
-    """Return the function that Typer makes a command of: the options of the feature, then -o, --json and the like."""
+    """Return the function that Typer turns into a command: the feature's options, then -o, --json and other common
+    ones."""
     options = feature.parameters
 
     def run(**values: Any) -> None:
@@ -36,10 +37,10 @@ def command_of(feature: Measure) -> Callable[..., None]:
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     parameters += [parameter(name, kind, typed(one), default) for name, (kind, one, default) in options.items()]
     if feature.saves:
-        saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature)))
-        default = None if feature.output is None else Path(feature.output)
-        kind = list[Path] | None if feature.several else Path | None
-        parameters.append(parameter("output_path", kind, saved, default))
+        shown = feature.output or False
+        saved = typed(option(OUTPUT, "--output", "-o", metavar="PATH", help=saves(feature), show_default=shown))
+        default = None if feature.output is None else [Path(feature.output)]
+        parameters.append(parameter("output_path", list[Path] | None, saved, default))
     if draws(feature):
         for name, (of_picture, one) in PRINTED.items():
             parameters.append(parameter(name, of_picture | None, typed(one), None))
@@ -53,11 +54,10 @@ def command_of(feature: Measure) -> Callable[..., None]:
 
 
 def execute(feature: Measure, values: dict[str, Any]) -> None:
-    """Compute the result of a command, show or save it, and end with its exit code."""
+    """Compute a command's result, show or save it, and exit with its code."""
     options = feature.parameters
     context: typer.Context = values["context"]
     paths, json = values.get("output_path") or [], values.get("json", False)
-    paths = paths if isinstance(paths, list) else [paths]
     for path in paths:
         check_suffix(path, feature.saves, feature.saved_as)
         check_place(path)
@@ -74,11 +74,11 @@ def execute(feature: Measure, values: dict[str, Any]) -> None:
         if suffixes and all(suffix in one.not_saved for suffix in suffixes):
             refuse_option(one, f"{f'on {paths[0].suffix}' if paths else 'with --json'}, which does not show it")
         if one.only_saved and not any(suffix in one.only_saved for suffix in suffixes):
-            raise RequestError(f"{option_name(one)} is for a saved record: give -o with {' or '.join(one.only_saved)}")
+            raise RequestError(f"{option_name(one)} needs a saved record: add -o with {' or '.join(one.only_saved)}")
     with showing(output.display()):
         try:
             result = feature.function(**given)
-            if result is None:  # it has shown all itself
+            if result is None:  # it has already shown everything
                 return
             if for_person:
                 for report in result.reports():
@@ -93,7 +93,7 @@ def execute(feature: Measure, values: dict[str, Any]) -> None:
 
 def refuse_option(one: Option, why: str) -> NoReturn:
     """Raises RequestError: an option that was given has no effect."""
-    raise RequestError(f"{option_name(one)} has no effect {why}: leave it out")
+    raise RequestError(f"{option_name(one)} has no effect {why}: omit it")
 
 
 def draws(feature: Measure) -> bool:
@@ -102,9 +102,9 @@ def draws(feature: Measure) -> bool:
 
 
 def check_printed(values: dict[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """Return the options that say how a picture is printed.
+    """Return the options for the size and print of a picture.
 
-    Raises RequestError where no picture is saved, where the format has no room for one of them, and as `paper` does.
+    Raises RequestError if no picture is saved or the format does not support an option, and as `paper` does.
     """
     printed = {name: values[name] for name in PRINTED if values[name] is not None}
     suffixes = {path.suffix.lower() for path in paths}
@@ -133,9 +133,9 @@ def deliver(
     json: bool,
     context: typer.Context,
 ) -> None:
-    """Show or save a report, offer what to type next, and raise its exit code where it is not 0.
+    """Show or save a report, suggest the next command, and exit with its code unless that is 0.
 
-    Files are saved first: where that is refused, nothing is printed.
+    Files are saved first: if that fails, nothing is printed.
     """
     saved = [] if report.partial else paths
     for path in saved:
@@ -154,7 +154,7 @@ def deliver(
         raise typer.Exit(output.INTERRUPTED)
     for path in saved:
         output.file(path, json)
-    again = bool(paths) and feature.output is None  # then another file of the same is not offered
+    again = bool(paths) and feature.output is None  # then don't suggest another file of the same kind
     following = report.after_saving(saved[0]) if saved and report.after_saving is not None else report.next
     if following is not None and not (again and "output_path" in following.options):
         offer(context, following)
@@ -163,12 +163,12 @@ def deliver(
 
 
 def parameter(name: str, kind: Any, made: Any, default: Any) -> inspect.Parameter:
-    """Return a parameter of a command. It is a keyword: one without a default may follow those with one."""
+    """Return a parameter of a command. It is keyword-only, so that it can follow parameters with defaults."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made])
 
 
 def typed(one: Option) -> Any:
-    """Return an option as Typer's."""
+    """Return Typer's type of an option."""
     if not one.names:
         return typer.Argument(
             metavar=one.metavar,
@@ -193,11 +193,10 @@ def typed(one: Option) -> Any:
 def saves(feature: Measure) -> str:
     """Return the help of -o."""
     *some, last = feature.saves
-    text = f"Save as {', '.join(some)} or {last}" if some else f"Save as {last}"
-    return f"{text}; or several -o." if feature.several else f"{text}."
+    return f"Save as {', '.join(some)} or {last}." if some else f"Save as {last}."
 
 
-JSON = option(OUTPUT, "--json", help="Print one JSON document, and nothing else.")
+JSON = option(OUTPUT, "--json", help="Print only one JSON document.")
 QUIET = typer.Option(
     "--quiet",
     "-q",
@@ -209,7 +208,7 @@ QUIET = typer.Option(
 )
 DEBUG = typer.Option(
     "--debug",
-    help="Show where an error came from.",
+    help="Show a traceback for errors.",
     callback=output.set_debug,
     is_eager=True,
     hidden=True,
@@ -217,9 +216,9 @@ DEBUG = typer.Option(
 )
 
 
-# --- the command to type next -------------------------------------------------------------------------
+# --- the suggested next command -------------------------------------------------------------------------
 
-# Options that choose the maps. A command that can't take one of them would be about other maps.
+# Options that select the maps. A command without one of them would show other maps.
 SAME = ("saved", "model", "engine", "pair", "file", "whole", "mask", "pad_to", "measure", "which", "target")
 # The text, and the part of its maps to look at.
 ALSO = ("text", "layer", "head", "query", "words", "no_special", "segments")
@@ -227,13 +226,13 @@ NOT_AGAIN = ("output_path", "quiet", "debug")
 
 
 def is_set(context: Context, name: str) -> bool:
-    """Return whether a parameter stands on the command line; an environment variable counts as a default."""
+    """Return whether a parameter was given on the command line; an environment variable counts as a default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def offer(context: Context, following: NextCommand) -> None:
-    """Print a command to paste, for the same text and model: "Next: attncli ...". After --json print nothing."""
+    """Print a command for the same text and model, to copy: "Next: attncli ...". After --json, print nothing."""
     line = None if context.params.get("json") else next_line(context, *following)
     if line is not None:
         output.hint(f"Next: {line}")
@@ -242,9 +241,9 @@ def offer(context: Context, following: NextCommand) -> None:
 def next_line(context: Context, command: str, options: Mapping[str, Any], alone: bool = False) -> str | None:
     """Return the line that runs `command` on the same text and model.
 
-    None with --quiet, if the text was piped in or has control characters, or if the command would be about other maps.
-    options: values by the names of parameters; None leaves out an option of the last command. alone: no option of that
-    is kept.
+    None with --quiet, if the text was piped in or has control characters, or if the command would show other maps.
+    options: values by the names of parameters; None drops an option of the last command. alone: keep none of its
+    options.
     """
     if output.QUIET:
         return None
@@ -262,7 +261,7 @@ def next_line(context: Context, command: str, options: Mapping[str, Any], alone:
 
 
 def command_line(command: str, target: Any, values: dict[str, Any]) -> str:
-    """Return the command line with these values: options by their shortest names, then arguments."""
+    """Return the command line with these values: options with their shortest names, then arguments."""
     options, arguments = [], []
     for one in target.params:
         value = values.get(one.name)

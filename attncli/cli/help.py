@@ -1,6 +1,6 @@
-"""`--help`: a command's purpose and its options in groups. `--help-all` lists rare options too.
+"""`--help`: a command's purpose, and its options in groups.
 
-The text is made without rich, which takes longer to import than everything else.
+`--help-all` also lists rare options. The text is formatted without rich, whose import is slow.
 """
 
 import shutil
@@ -13,10 +13,10 @@ from attncli.cli.output import fold_line
 from attncli.features.options import GROUPS, MORE
 
 HELP_NAMES = ["-h", "--help", "--help-all"]
-EVERYTHING = "attncli.cli.help.everything"  # the key in a context: rare options are listed too
+EVERYTHING = "attncli.cli.help.everything"  # the key in a context that also lists rare options
 NO_BREAK = "\N{NO-BREAK SPACE}"
 NARROWEST = 40
-WIDEST = 24  # columns of names; a longer one has a line of its own
+WIDEST = 24  # columns of names; a longer name gets its own line
 
 
 class InGroups:
@@ -28,17 +28,17 @@ class InGroups:
         super().__init__(*arguments, **settings)
         self.rare = [one for one in self.params if getattr(one, "hidden", False)]
         for one in self.rare:
-            one.hidden = False  # to the shell, which completes their names, they are options like all others
-        for one in self.params:  # Typer lets an option be given again, or take two words, but not both
+            one.hidden = False  # the shell should complete their names too
+        for one in self.params:  # Typer supports repeated options and options of two words, but not both together
             if one.multiple and one.param_type_name == "option":
                 one.nargs = len(one.metavar.split())
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         ctx.meta[EVERYTHING] = HELP_NAMES[-1] in args
         for one in self.get_params(ctx):  # type: ignore[attr-defined]
-            if ctx.resilient_parsing:  # a shell completes
+            if ctx.resilient_parsing:  # shell completion
                 one.process_value = lambda ctx, value: value
-            elif not one.multiple and one.nargs == 1 and "get_runtime_param" not in vars(one):  # once a process
+            elif not one.multiple and one.nargs == 1 and "get_runtime_param" not in vars(one):  # only once per process
                 converter = Converter(one.default, one.type_descriptor.annotation, one.get_runtime_param)
                 one.get_runtime_param = converter.itself
         return super().parse_args(ctx, args)  # type: ignore[misc]
@@ -50,7 +50,7 @@ class InGroups:
         return "\n".join(folded(text.split("\n"), columns))
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """Return the first sentence, not shortened."""
+        """Return the first sentence in full."""
         return str(super().get_short_help_str(limit=1000))  # type: ignore[misc]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -80,7 +80,7 @@ class InGroups:
 
 
 def folded(lines: list[str], columns: int) -> Iterator[str]:
-    """Yield lines folded between words, but those of examples as they are, so that they can be pasted."""
+    """Yield lines wrapped between words, except examples, which must stay copyable."""
     pasted = False
     for line in lines:
         pasted = bool(line.strip()) and (pasted or line.strip() in ("Example:", "Examples:"))
@@ -88,8 +88,9 @@ def folded(lines: list[str], columns: int) -> Iterator[str]:
 
 
 class Converter:
-    """Converts the value of an option to its type, by pydantic, which takes a tenth of a second to import. So it is not
-    called for a default, nor for text that stays text.
+    """Converts the value of an option to its type with pydantic.
+
+    Importing that takes 0.1 seconds, so defaults and plain text are not converted.
     """
 
     def __init__(self, default: Any, annotation: Any, made: Callable[[], Any]) -> None:
@@ -111,7 +112,7 @@ class Command(InGroups, TyperCommand):
 
 
 class Commands(InGroups, TyperGroup):
-    """The program: its commands stand before its options."""
+    """The program, whose help lists commands before options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
@@ -119,14 +120,14 @@ class Commands(InGroups, TyperGroup):
 
 
 def long_name(one: Any) -> str:
-    """Return an option by its long name, and an argument by its metavar."""
+    """Return the long name of an option, or the metavar of an argument."""
     if one.param_type_name == "argument":
         return str(one.metavar)
     return str(max(one.opts, key=lambda option: option.startswith("--")))
 
 
 def name(opts: list[str]) -> str:
-    """Return the short name and the first long one; further ones are former names."""
+    """Return the short name and the first long one; any others are former names."""
     short = next((f"{opt}, " for opt in opts if not opt.startswith("--")), "    ")
     return short + next(opt for opt in opts if opt.startswith("--"))
 
@@ -137,5 +138,5 @@ def meaning(one: Any) -> str:
     shown = default is not None and not getattr(one, "is_flag", False)
     if not shown:
         return str(one.help)
-    unbroken = f"[default: {default}]".replace(" ", NO_BREAK)  # `InGroups.get_help` turns them back
+    unbroken = f"[default: {default}]".replace(" ", NO_BREAK)  # `InGroups.get_help` restores the spaces
     return f"{one.help}  {unbroken}"

@@ -1,4 +1,4 @@
-"""Write to the terminal: data on stdout, messages on stderr, and nothing that could command the terminal."""
+"""Write to the terminal: data on stdout, messages on stderr, and no control characters."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from attncli.report.canvas import Canvas
 
-LONGEST_ERROR = 400  # characters of the line that says why a request can't be met
+LONGEST_ERROR = 400  # characters of an error line
 INTERRUPTED = 130  # the exit code
 CUT = " ... "
 DEBUG = False
 QUIET = False
-PAGE_WIDTH = 100  # columns for pictures when stdout is no terminal
-ENDLESS = 10_000  # columns for tables there: they come out whole
+PAGE_WIDTH = 100  # columns for pictures if stdout is not a terminal
+ENDLESS = 10_000  # columns for tables then, so that they are never truncated
 
 
 def set_debug(wanted: bool) -> None:
@@ -31,7 +31,7 @@ def set_debug(wanted: bool) -> None:
     global DEBUG
     DEBUG = DEBUG or wanted
     if wanted:
-        streams.let_libraries_speak()
+        streams.allow_library_messages()
 
 
 def set_quiet(wanted: bool) -> None:
@@ -39,7 +39,7 @@ def set_quiet(wanted: bool) -> None:
     global QUIET
     QUIET = QUIET or wanted
     if QUIET:
-        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # is read when the library is imported
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # the library reads it on import
 
 
 def say(text: str) -> None:
@@ -49,7 +49,10 @@ def say(text: str) -> None:
 
 
 def error(text: str) -> None:
-    """Print why a request can't be met on stderr. The middle of a long line is left out: its end says what to do."""
+    """Print on stderr why a request can't be met.
+
+    In a long line the middle is omitted, since the end says what to do.
+    """
     line = printable(text).encode(sys.stderr.encoding or "ascii", "backslashreplace").decode(sys.stderr.encoding)
     if len(line) > LONGEST_ERROR:
         half = (LONGEST_ERROR - len(CUT)) // 2
@@ -58,12 +61,12 @@ def error(text: str) -> None:
 
 
 def folded(line: str) -> str:
-    """Fold a line for stderr between words if that is a terminal."""
+    """Wrap a line between words if stderr is a terminal."""
     return fold_line(line, shutil.get_terminal_size().columns) if sys.stderr.isatty() else line
 
 
 def fold_line(line: str, columns: int) -> str:
-    """Fold a line between words where it is longer than the terminal is wide."""
+    """Wrap a line between words if it is wider than the terminal."""
     if len(line) <= columns:
         return line
     indent = line[: len(line) - len(line.lstrip())]
@@ -74,7 +77,7 @@ PATIENCE = 2.0  # seconds until the user sees a bar
 
 
 def display() -> Progress:
-    """Return what shows the progress of a command on stderr: a bar on a terminal, elsewhere lines."""
+    """Return the progress display for stderr: a bar on a terminal, otherwise lines."""
     if QUIET:
         return silent
     return show_bar if sys.stderr.isatty() else Lines(lambda line: say(f"attncli: {line}"))
@@ -82,7 +85,7 @@ def display() -> Progress:
 
 @contextmanager
 def show_bar(total: int | None, what: str) -> Iterator[Advance]:
-    """Show a bar once the work takes PATIENCE seconds; the words and the time alone where no total is known."""
+    """Show a bar once the work takes PATIENCE seconds; without a known total, only the words and the time."""
     from tqdm import tqdm
 
     try:
@@ -96,7 +99,7 @@ def show_bar(total: int | None, what: str) -> Iterator[Advance]:
                 bar.update(steps)
 
             yield advance
-    finally:  # tqdm leaves its last return to the first column in the buffer; stdout would be written before it
+    finally:  # tqdm leaves its last carriage return in the buffer; stdout would be written before it
         sys.stderr.flush()
 
 
@@ -104,9 +107,9 @@ HINT_LINES = 3  # at most
 
 
 def hint(text: str) -> None:
-    """Show a command if it fits into a few lines of the terminal, which folds it so that it can be pasted.
+    """Show a command if it fits into HINT_LINES lines of the terminal, which wraps it so that it stays copyable.
 
-    Only a person at a terminal gets it: not with --quiet, and not if stdout or stderr goes elsewhere.
+    Show nothing with --quiet, or if stdout or stderr is not a terminal.
     """
     if QUIET or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return
@@ -127,7 +130,7 @@ def data(text: str) -> None:
 
 
 def file(path: object, json: bool) -> None:
-    """Name a file that was written: on stdout, unless a JSON document stands there."""
+    """Print the name of a written file: on stdout, unless a JSON document is printed there."""
     say(f"attncli: saved {path}") if json else data(str(path))
 
 
@@ -137,7 +140,7 @@ def text(pieces: Iterable[str]) -> None:
 
 
 def show(*renderables: "RenderableType") -> None:
-    """Print tables and maps on stdout; in a pipe without spaces at the ends of lines."""
+    """Print tables and maps on stdout; in a pipe, without trailing spaces."""
     target = console()
     if target.is_terminal:
         target.print(*renderables, sep="\n")
@@ -148,7 +151,7 @@ def show(*renderables: "RenderableType") -> None:
 
 
 def console() -> "Console":
-    """Return stdout as rich writes it: colour only on a terminal, and no folding in a pipe."""
+    """Return rich's console for stdout: colour only on a terminal, and no wrapping in a pipe."""
     from rich.console import Console
 
     target = Console(highlight=False, markup=False, emoji=False)
@@ -159,7 +162,7 @@ def console() -> "Console":
 
 def canvas() -> "Canvas":
     """Return the terminal as a canvas, or PAGE_WIDTH columns in a pipe."""
-    from attncli.report.canvas import Canvas
+    from attncli.report.canvas import Canvas, is_light_terminal
 
     target = console()
     terminal = shutil.get_terminal_size() if target.is_terminal else None
@@ -168,6 +171,7 @@ def canvas() -> "Canvas":
         colour=target.color_system is not None and not target.no_color,
         unicode=unicode_output(),
         height=None if terminal is None else terminal.lines,
+        light=is_light_terminal(),
     )
 
 

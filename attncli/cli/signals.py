@@ -1,6 +1,6 @@
-"""TERM and HUP end the program at once and remove unfinished files. Ctrl-C is an exception, as usual in Python.
+"""TERM and HUP end the program at once and remove unfinished files.
 
-During an import Ctrl-C ends the program too.
+Ctrl-C raises KeyboardInterrupt, as usual in Python, but ends the program at once during an import.
 """
 
 import os
@@ -11,37 +11,37 @@ from types import FrameType
 from attncli.base import files as making
 
 ENDING = ("SIGTERM", "SIGHUP")
-IMPORTING = "<frozen importlib._bootstrap>"  # the file of whatever imports, as Python names it
+IMPORTING = "<frozen importlib._bootstrap>"  # Python's name for the file of code that imports
 
 
 def prepare() -> None:
-    """Handle them, except those that the program was started to ignore (`nohup`)."""
+    """Handle the signals, except those that the program was started to ignore (`nohup`)."""
     for number in (getattr(signal, name) for name in ENDING if hasattr(signal, name)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = lambda lost: None  # such as what zipfile says of an archive that Ctrl-C left open
+    sys.unraisablehook = lambda lost: None  # such as zipfile's error about an archive that Ctrl-C left open
 
 
 def end(number: int, _: object) -> None:
     """End with 128 plus the number of the signal.
 
-    An exception would not do: libraries in other languages turn it into one of theirs, or into an abort.
+    An exception would not work: libraries in other languages convert it to one of theirs, or abort.
     """
     making.remove_all()
     os._exit(128 + number)
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; during an import end at once, because C++ such as torch's can turn it into an abort."""
+    """Raise KeyboardInterrupt; during an import end at once, because C++ code such as torch's may abort on it."""
     if imports(frame):
         end(number, frame)
     signal.default_int_handler(number, frame)
 
 
 def imports(frame: FrameType | None) -> bool:
-    """Return whether an import called the code."""
+    """Return whether an import called this code."""
     while frame is not None:
         if frame.f_code.co_filename == IMPORTING:
             return True

@@ -15,7 +15,11 @@ from typing import Any
 
 from attncli.base.errors import RequestError
 
-STAND_INS = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)  # an empty stdin, a stdout that can't be written to, lost words
+STAND_INS = (
+    os.O_RDONLY,
+    os.O_RDONLY,
+    os.O_WRONLY,
+)  # an empty stdin, a stdout that can't be written to, a stderr that drops everything
 
 
 class _Stdout(io.FileIO):
@@ -23,7 +27,7 @@ class _Stdout(io.FileIO):
 
     def write(self, data: Any) -> int:
         try:
-            while (written := super().write(data)) is None:  # another program has told the pipe not to wait
+            while (written := super().write(data)) is None:  # another program has made the pipe non-blocking
                 select.select([], [self], [])
         except BrokenPipeError:
             raise SystemExit(0) from None
@@ -44,10 +48,10 @@ class _Stderr(io.FileIO):
 
 
 def prepare() -> None:
-    """Open all three before anything else, and keep stderr for this program's own messages.
+    """Open all three before anything else, and reserve stderr for this program's own messages.
 
-    A file takes the lowest free number: with stdout closed, a model's file would become stdout. Messages that compiled
-    libraries write to stderr by its number are dropped (`let_libraries_speak`).
+    A file gets the lowest free descriptor: if stdout is closed, a model's file would become stdout. Messages that
+    compiled libraries write to descriptor 2 are dropped (see `allow_library_messages`).
     """
     for number, how in enumerate(STAND_INS):
         try:
@@ -58,12 +62,12 @@ def prepare() -> None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = text(_Stdout(1, "wb", closefd=False), sys.stdout)
     sys.stderr = text(_Stderr(os.dup(2), "wb"), sys.stderr)
-    sys.__dict__.update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # where a terminal's width is asked for
+    sys.__dict__.update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # a terminal's width is read from these
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """Return a stream like the one `before` on another file. A character that it can't encode is escaped."""
+    """Return a stream like `before` on another file. Characters that it can't encode are escaped."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=getattr(before, "encoding", None),
@@ -73,16 +77,16 @@ def text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
     )
 
 
-def let_libraries_speak() -> None:
-    """Show from now on what libraries write to stderr."""
+def allow_library_messages() -> None:
+    """Show from now on what compiled libraries write to stderr."""
     words = sys.stderr
-    if words is sys.__stderr__ and words is not None:  # this program's own, not of one that runs it within
+    if words is sys.__stderr__ and words is not None:  # this program's own stream, not that of a program that embeds it
         os.dup2(words.fileno(), 2)
 
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Send what the process writes to stdout to stderr, also what is written past Python."""
+    """Redirect the process's stdout to stderr, including output of compiled code."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(sys.stderr.fileno(), 1)

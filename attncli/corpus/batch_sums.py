@@ -1,6 +1,7 @@
-"""Sum the weights of a batch on its way through the network: no map outlives its layer, and a long one is never whole.
+"""Sum the weights of a batch during the forward pass.
 
-How texts become batches is in `attncli.corpus.reducer`.
+The maps of a layer are dropped before the next one; long maps are computed in parts. `attncli.corpus.reducer` makes the
+batches.
 """
 
 import math
@@ -20,16 +21,16 @@ from attncli.models.block import Block, Tap, bands
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, Rows
 from attncli.models.taps import transformed_lengths
-from attncli.models.walk import Ending
+from attncli.models.walk import Ending, too_large
 from attncli.text.windows import TextWindow
 
-QUERIES = 32  # of one long window, at least: products of fewer rows with all keys take twice the time
+QUERIES = 32  # the minimum per part of a long window: products of fewer rows with all keys take twice the time
 
 
 class Memory(threading.local):
-    """Memory for tensors of any shape that every part uses again, per thread. New memory would leave gaps.
+    """Memory per thread for tensors of any shape. Every part reuses it, because new memory would become fragmented.
 
-    size: weights in memory at a time; a single query, or the pieces of one word, are never divided.
+    size: weights in memory at a time. A single query, or the pieces of one word, are never split.
     """
 
     def __init__(self, size: int, like: Tensor, tensors: int) -> None:
@@ -44,9 +45,9 @@ class Memory(threading.local):
 
 
 def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequence[TextWindow]) -> list[Sums]:
-    """Return the sums over the queries of each window, from one walk.
+    """Return the sums over the queries of each window, from one forward pass.
 
-    Raises RequestError if the sums of a head are no numbers.
+    Raises RequestError if the sums of a head are not finite.
     """
     with torch.inference_mode():
         rows = model.rows(
@@ -59,13 +60,13 @@ def batch_sums(model: Engine, counting: Counting, memory: Memory, batch: Sequenc
         for _ in model.walk(rows, [sums], ending):
             pass
         if len(bad := np.argwhere(~np.isfinite(sums.totals))):
-            raise model.too_large("scores", int(bad[0][1]), int(bad[0][2]))
+            raise too_large(model, "scores", int(bad[0][1]), int(bad[0][2]))
     queries = [(window.in_words if counting.words else window).queries for window in batch]
     return list(map(Sums.of_part, queries, sums.totals, *sums.uniform_sums()))
 
 
 class BatchSums(Tap):
-    """Sums the figures of the weights of a batch, one part of a block after the other.
+    """Sums the statistics of the weights of a batch, part by part.
 
     totals: `[window, layer, head, figure]`.
     """
@@ -91,9 +92,9 @@ class BatchSums(Tap):
         return range(len(block.numbers))
 
     def parts(self, block: Block) -> Iterator[Block]:
-        """Divide a block into queries that are counted together, and into as many heads as fit into memory."""
+        """Split a block into queries that are counted together, and into as many heads as fit into memory."""
         count = len(block.numbers)
-        for counted in self.units[block.run.number].counted(block.window):
+        for counted in self.units[block.run.number].query_blocks(block.window):
             within = block.some_queries(counted.queries).some_keys(counted.keys)
             some = max(1, self.memory.size // (len(within.query) * within.query.shape[2] * within.key.shape[2]))
             for start in range(0, count, some):
@@ -101,7 +102,7 @@ class BatchSums(Tap):
                 self.part = counted, self.memory.room(*part.query.shape[:3], part.key.shape[2])
                 yield part
 
-    def room(self, part: Block) -> Tensor:
+    def out(self, part: Block) -> Tensor:
         assert self.part is not None
         return self.part[1][0]
 
@@ -109,20 +110,22 @@ class BatchSums(Tap):
         assert self.part is not None
         counted, (_, logarithms, *spare) = self.part
         lengths = None if self.lengths is None else self.lengths[:, list(part.numbers), part.keys]
-        rows = as_counted(self.units[part.run.number], weights, part.queries, lengths, spare)
+        rows = prepare_weights(self.units[part.run.number], weights, part.queries, lengths, spare)
         if rows.shape != logarithms.shape:
             logarithms = torch.empty_like(rows)
-        sums = reduced(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
+        sums = sum_statistics(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
         self.totals[np.ix_(part.text_numbers, [part.layer], part.numbers)] += sums[:, None]
 
     def uniform_sums(self) -> tuple[Doubles, Doubles, Doubles]:
-        """Return uniform attention's entropy, `[window, layer]`, figures in LINEAR, `[window, layer, figure]`, and how
-        many queries have their word elsewhere, `[window, layer]`.
+        """Return the sums for uniform attention.
+
+        These are its entropy, `[window, layer]`; its statistics in LINEAR, `[window, layer, figure]`; and the number of
+        queries whose word occurs elsewhere, `[window, layer]`.
         """
         limits, repeats = np.zeros((2, *self.totals.shape[:2]))
         linear = np.zeros((*limits.shape, len(LINEAR)))
         for run, units in zip(self.rows.runs, self.units, strict=True):
-            masks = {id(mask): mask for mask in run.masks}  # which layers share
+            masks = {id(mask): mask for mask in run.masks}  # layers share masks
             uniform = {number: units.uniform_sums(mask) for number, mask in masks.items()}
             for layer, mask in enumerate(run.masks):
                 limits[run.texts, layer], linear[run.texts, layer], repeats[run.texts, layer] = uniform[id(mask)]
@@ -133,7 +136,7 @@ class BatchSums(Tap):
 
 
 class _Queries(NamedTuple):
-    """Some queries of a run, the keys that they may see, and what their weights count for.
+    """Some queries of a run, the keys that they may attend to, and the factors of their weights.
 
     factors: of the weights (`attncli.corpus.sums.factors`), `[window, figure, query, key]`. counts: whether a
     query counts, bool `[window, 1, query]`.
@@ -148,7 +151,7 @@ class _Queries(NamedTuple):
 class Units:
     """Windows of one length, whose queries are tokens or words (`windows`). Maps are padded to the `longest`.
 
-    block: how many queries are in memory at a time; all, unless it is one long window.
+    block: the number of queries in memory at a time; all, unless it is one long window.
     """
 
     def __init__(self, windows: Sequence[TextWindow], words: bool, block: int, device: torch.device) -> None:
@@ -158,7 +161,7 @@ class Units:
         self.block = max(1, block)
         self.is_one_block = self.block >= self.length
         self.device = device
-        self.made: list[_Queries] | None = None  # of a run whose weights are in memory together
+        self.made: list[_Queries] | None = None  # if all weights of the run are in memory together
         self.word_of: Tensor | None = None  # [window, token]: the place of its word among the words
         if words:
             self.starts = windows[0].starts
@@ -167,7 +170,7 @@ class Units:
             self.word_of = torch.from_numpy(np.stack(places)).to(device)
 
     def blocks(self) -> Iterator[slice]:
-        """Yield the queries in blocks, which divide no word. Several windows are one block."""
+        """Yield the queries in blocks that split no word. Several windows are one block."""
         ends = np.arange(self.length + 1) if self.word_of is None else np.append(self.starts, self.length)
         start = 0
         while start < self.length:
@@ -176,10 +179,11 @@ class Units:
             yield slice(start, end)
             start = end
 
-    def counted(self, reach: Reach | None) -> Iterable[_Queries]:
-        """Return the blocks, and what their weights count for.
+    def query_blocks(self, reach: Reach | None) -> Iterable[_Queries]:
+        """Return the blocks with the factors of their weights.
 
-        reach: of a layer; of one long window, keys that no query of a block sees are left out.
+        reach: the attention window of the layer. In a single long text window, keys outside the reach of a whole block
+        are omitted.
         """
         if self.made is not None:
             return self.made
@@ -218,7 +222,7 @@ class Units:
         made = [(window.counted[0] <= places) & (places < window.counted[1]) for window in self.windows]
         return torch.from_numpy(np.stack(made)[:, None]).to(self.device)
 
-    def merged(self, weights: Tensor, block: slice) -> Tensor:
+    def merge(self, weights: Tensor, block: slice) -> Tensor:
         """Return weights between words, `[window, head, query, key]`, as `merge_words` does for records.
 
         Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1).
@@ -237,14 +241,15 @@ class Units:
         return between.div_(pieces.clamp_min_(1)[:, None, :, None])
 
     def uniform_sums(self, mask: LayerMask | None) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the sums over the queries of uniform attention: its entropy ln(keys that a query may attend to),
-        `[window]`, and its figures in LINEAR, `[window, figure]`; and the queries that have their word elsewhere.
+        """Return the sums for uniform attention over the queries.
 
-        mask: between tokens; None hides nothing. A word sees a word if any of its pieces sees any piece.
+        These are its entropy, ln(number of visible keys), `[window]`; its statistics in LINEAR, `[window, figure]`; and
+        the number of queries whose word occurs elsewhere. mask: between tokens; None hides nothing. A word may attend
+        to another if any of its pieces may.
         """
         entropy, repeats = torch.zeros(2, len(self.windows), dtype=torch.float64)
         linear = torch.zeros(len(self.windows), len(LINEAR), dtype=torch.float64)
-        for block in self.counted(None if mask is None else mask.window):
+        for block in self.query_blocks(None if mask is None else mask.window):
             visible = None if mask is None else mask.of(block.queries, block.keys, self.device)
             if visible is None:
                 lengths = torch.tensor([len(window) for window in self.windows], device=self.device)
@@ -257,7 +262,7 @@ class Units:
                     block.queries.stop - block.queries.start,
                     block.keys.stop - block.keys.start,
                 )
-                allowed = (self.merged(visible.expand(size).float(), block.queries) > 0)[:, 0].float()
+                allowed = (self.merge(visible.expand(size).float(), block.queries) > 0)[:, 0].float()
             keys = allowed.sum(dim=-1, keepdim=True).clamp(min=1)
             entropy += (keys[..., 0].cpu().double().log() * block.counts[:, 0].cpu()).sum(dim=-1)
             linear += _weighted_sums((allowed / keys).flatten(1)[:, None], block.factors.flatten(2).mT)[:, 0].cpu()
@@ -268,24 +273,26 @@ class Units:
 # --- sums of weights ----------------------------------------------------------------------------------
 
 
-def as_counted(
+def prepare_weights(
     units: Units, weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
 ) -> Tensor:
-    """Return weights as they are counted: between words, as shares of norms. spare: memory for norms."""
+    """Return weights as they are counted: merged into words if requested, and for norms as shares.
+
+    spare: memory for norms.
+    """
     if lengths is not None:
         weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
-    weights = units.merged(weights, queries)
-    if lengths is not None:  # a row of zeros stays one
+    weights = units.merge(weights, queries)
+    if lengths is not None:  # a row of zeros stays unchanged
         weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
     return weights
 
 
-def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:
-    """Return the sums of the figures over a block of queries, `[window, head, figure]`, in the order of FIGURES.
-
-    weights `[window, head, query, key]`, and memory for their logarithms; factors and counts as in a `_Queries`.
+def sum_statistics(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:
+    """Return the sums of the statistics over a block of queries, `[window, head, figure]`, in the order of FIGURES.
+    weights: `[window, head, query, key]`. logarithms: memory for their logarithms. factors, counts: as in `_Queries`.
     """
-    if weights.dtype.itemsize < 4:  # half precision is too little to add up in
+    if weights.dtype.itemsize < 4:  # half precision is too coarse for sums
         weights, logarithms = weights.float(), logarithms.float()
     torch.clamp_min(weights, LEAST, out=logarithms)
     entropy = -logarithms.log_().mul_(weights).sum(-1)  # [window, head, query]
@@ -297,7 +304,7 @@ def reduced(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor
 def _weighted_sums(weights: Tensor, factors: Tensor) -> Tensor:
     """Multiply `[window, head, query x key]` by `[window, query x key, figure]`, to `[window, head, figure]`.
 
-    Cores share a batch of products, not a single product with long rows. So the heads of one window are two batches.
+    Cores share a batch of products, but not a single product with long rows. So one window's heads become two batches.
     """
     windows, heads, length = weights.shape
     if windows > 1 or heads % 2:

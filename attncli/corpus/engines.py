@@ -1,6 +1,6 @@
-"""Engines: make the sums of shards, in this process (`here`), in several of this machine (`processes`), or on Ray.
-
-An engine is a context that yields how many shards it counts side by side, and a function that begins to count one.
+"""Engines that compute the sums of shards: in this process (`here`), in several on this machine (`processes`), or on
+Ray. An engine is a context manager. It yields the number of shards it counts in parallel, and a function that submits
+one.
 """
 
 import multiprocessing
@@ -19,13 +19,13 @@ from attncli.base.errors import Notice, RequestError, install_hint
 from attncli.base.printable import first_line
 from attncli.corpus.shards import Counts, Shard, Work
 
-TRIES = 3  # of a shard on Ray whose worker dies
-# Seconds of each of the three tries of Ray's client to connect: by default they take 35. It reads them when imported.
+TRIES = 3  # per shard on Ray, if its worker dies
+# Seconds for each of the three attempts of Ray's client to connect. The default takes 35 in total. Read on import.
 CONNECTING = {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "2"}
 
 
 class Counted(NamedTuple):
-    """The sums of a shard, and the notices that were given meanwhile."""
+    """The sums of a shard, and the Notices given meanwhile."""
 
     total: Any
     notices: Sequence[str] = ()
@@ -37,7 +37,7 @@ Workers = AbstractContextManager[tuple[int, Submit]]
 
 @contextmanager
 def here(work: Work[Any], tell: Callable[[Any], None]) -> Iterator[tuple[int, Submit]]:
-    """Count in this process, on all its cores. tell: is given the sums so far of a shard after every step."""
+    """Count in this process, on all its cores. tell: called with a shard's sums so far after every step."""
     counts = None
 
     def submit(shard: Shard) -> Future[Counted]:
@@ -55,7 +55,7 @@ def here(work: Work[Any], tell: Callable[[Any], None]) -> Iterator[tuple[int, Su
 
 @contextmanager
 def pool(cores: int, threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Start threads that compute on one core each, while this thread computes on so many `threads`.
+    """Start one thread per core, each computing on one core, while this thread computes on `threads` cores.
 
     The last bit of a product may depend on the number of cores that share it.
     """
@@ -73,11 +73,11 @@ def pool(cores: int, threads: int) -> Iterator[ThreadPoolExecutor]:
 
 # --- other processes --------------------------------------------------------------------------------------
 
-_begun: dict[str, Counts[Any]] = {}  # by the digest of the work: the model is opened once in a process
+_begun: dict[str, Counts[Any]] = {}  # by the digest of the work: a process opens the model only once
 
 
-def count_there(work: Work[Any], cores: int, shard: Shard) -> Counted:
-    """Count a shard in a process that has no user."""
+def count_in_worker(work: Work[Any], cores: int, shard: Shard) -> Counted:
+    """Count a shard in a worker process, and collect its Notices."""
     total = work.nothing()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
@@ -90,19 +90,19 @@ def count_there(work: Work[Any], cores: int, shard: Shard) -> Counted:
 
 @contextmanager
 def processes(work: Work[Any], workers: int, cores: int) -> Iterator[tuple[int, Submit]]:
-    """Count in several processes with so many cores each. One that dies ends the run."""
+    """Count in several processes with `cores` cores each. If one dies, the run ends."""
     each = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
     away = replace(work, model=None)
     try:
-        yield workers, lambda shard: each.submit(count_there, away, cores, shard)
+        yield workers, lambda shard: each.submit(count_in_worker, away, cores, shard)
     finally:
         for process in list((each._processes or {}).values()):
-            process.kill()  # one that is asked to end counts its shard to the end first
+            process.kill()  # a terminated one would first finish its shard
         each.shutdown(wait=False, cancel_futures=True)
 
 
 def _end_with_parent() -> None:
-    """In a worker: end with the process that started it, and leave Ctrl-C to that."""
+    """Make a worker end with its parent process, which alone handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -121,25 +121,23 @@ def _end_with_parent() -> None:
 def on_ray(
     work: Work[Any], address: str | None, workers: int | None = None, gpus: float = 0.0
 ) -> Iterator[tuple[int, Submit]]:
-    """Count in so many tasks at a time, by default as many as fit, each with a core or that share of a GPU.
+    """Count in parallel tasks, each with one core or with `gpus` GPUs.
 
-    Ray tries a task again if its worker dies. A worker opens the model once: it finds the model by address, or among
-    the files of its machine.
-
-    address: of a cluster; None is the one that RAY_ADDRESS names or that runs on this machine, else a new one here.
-
-    Raises RequestError if Ray is not installed or not there, or has too few GPUs.
+    workers: their number; by default, as many as fit. Ray repeats a task if its worker dies. A worker opens the model
+    once, from the hub or from its machine's files. address: of a cluster. None: the one that RAY_ADDRESS names or that
+    runs on this machine, else a new one here. Raises RequestError if Ray is not installed, can't be reached, or has too
+    few GPUs.
     """
     os.environ.update({name: os.environ.get(name, seconds) for name, seconds in CONNECTING.items()})
     try:
         import ray
     except ImportError as error:
         raise RequestError(f"--on ray needs Ray: {install_hint('ray')}") from error
-    # Messages that Ray writes to stdout from a thread are dropped: failures are reported.
+    # Ray also writes to stdout from a thread. These messages are dropped, since failures are reported anyway.
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         connected = not ray.is_initialized()
         if connected:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # reports to its makers
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # telemetry
             dashboard = None if address else False
             try:
                 ray.init(address, include_dashboard=dashboard, log_to_driver=False, logging_level="ERROR")
@@ -149,9 +147,11 @@ def on_ray(
         try:
             there = ray.cluster_resources()
             if there.get("GPU", 0) < gpus:
-                raise RequestError(f"Ray has {there.get('GPU', 0):g} GPUs, and a worker wants {gpus:g}: --worker-gpus")
+                raise RequestError(
+                    f"Ray has {there.get('GPU', 0):g} GPUs, but each worker needs {gpus:g}: lower --worker-gpus"
+                )
             room = workers or max(1, int(there.get("GPU", 0) / gpus if gpus else there.get("CPU", 1)))
-            count = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1)(count_there)
+            count = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES - 1)(count_in_worker)
             away = ray.put(replace(work, model=None))
             yield room, lambda shard: count.remote(away, 1, shard).future()
         finally:

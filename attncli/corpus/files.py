@@ -1,4 +1,4 @@
-"""The files of a corpus: found and opened with fsspec, on this machine or at an address, and decompressed by suffix."""
+"""Find and open the files of a corpus with fsspec, local or remote, and decompress them by suffix."""
 
 import io
 import re
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 JSON, TABLES = (".jsonl", ".ndjson"), (".parquet", ".arrow")
-TEXTS, TREEBANKS = (".txt", *JSON, *TABLES), (".conllu",)  # files that a folder stands for
+TEXTS, TREEBANKS = (".txt", *JSON, *TABLES), (".conllu",)  # files that are read from a folder
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
 MAGIC = re.compile(r"[*?\[]")
 
 
 class BadFile(RequestError):  # noqa: N818  (a request about a file that is bad)
-    """A file that can't be read to its end."""
+    """Raised for a file that can't be read to its end."""
 
 
 @contextmanager
 def file_errors(action: str, name: str) -> Iterator[None]:
-    """Convert any exception inside the block to a BadFile that names the failed action and the file."""
+    """Convert any exception inside the block to a BadFile with the failed action and the file."""
     try:
         yield
     except RequestError:
@@ -38,7 +38,7 @@ def file_errors(action: str, name: str) -> Iterator[None]:
     except Exception as error:
         why = shorten(printable(getattr(error, "strerror", None) or ""), 150) or first_line(error)
         if isinstance(error, FileNotFoundError):
-            why = "No such file or directory"  # some stores say no more than the name
+            why = "No such file or directory"  # the errors of some stores contain only the name
         raise BadFile(f"{action} {display_name(name)}: {why}{where_to_find(name)}") from error
 
 
@@ -70,19 +70,18 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(names: Sequence[str], kinds: Sequence[str] = TEXTS) -> list[InputFile]:
-    """Return the named files in the order of the names; a file that is named twice is there twice.
+    """Return the named files in the order of the names. Duplicates are kept.
 
     A name is "-" (stdin), any file, a folder, or a pattern (`*`, `?`, `[...]`, `**` for nested folders). All except
-    stdin may be addresses that fsspec knows. A folder stands for its files with these suffixes that are not hidden,
-    sorted by path; a Notice counts the others. The name of an existing file is never a pattern.
-
-    Raises RequestError for a name that leads to nothing.
+    stdin may be URLs that fsspec supports. A folder means its visible files with these suffixes, sorted by path; a
+    Notice counts the others. The name of an existing file is never a pattern. Raises RequestError for a name that
+    matches nothing.
     """
     return [one for name in names for one in _find(name, kinds)]
 
 
 def _find(name: str, kinds: Sequence[str]) -> list[InputFile]:
-    """Return the files that one name stands for."""
+    """Return the files that one name matches."""
     if name == STDIN:
         return [InputFile(STDIN, STDIN)]
     from fsspec.core import url_to_fs
@@ -110,14 +109,14 @@ def _find_in_folder(name: str, files: "AbstractFileSystem", path: str, kinds: Se
     top = len(_parts(path))
     every = files.find(path, detail=True).items()
     found = [one for one, info in every if not _is_hidden(one, top) and (info["type"] == "file" or files.isfile(one))]
-    # `datasets` keeps copies of a dataset beside it.
+    # `datasets` caches copies of a dataset next to it.
     some = [one for one in found if suffix(one) in kinds and not fnmatch(_parts(one)[-1], "cache-*.arrow")]
     if not some:
-        raise RequestError(f"{display_name(name)} has no files in it that end in {' '.join(kinds)} (or .gz, .zst)")
+        raise RequestError(f"{display_name(name)} contains no files ending in {' '.join(kinds)} (or .gz, .zst)")
     if others := sorted({suffix(one) or _parts(one)[-1] for one in set(found) - set(some)}):
         count = len(found) - len(some)
         left_out = f"{count:,} file{'s' if count > 1 else ''} of other kinds ({display_name(', '.join(others))})"
-        warnings.warn(f"{display_name(name)}: left out {left_out}", Notice, stacklevel=2)
+        warnings.warn(f"{display_name(name)}: skipped {left_out}", Notice, stacklevel=2)
     inside = name.rstrip("/")
     return [InputFile("/".join([inside, *_parts(one)[top:]]), one, files) for one in sorted(some, key=_parts)]
 
@@ -127,7 +126,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _is_hidden(path: str, fixed: int) -> bool:
-    """Return whether a part of a path after so many `fixed` ones is hidden."""
+    """Return whether any part of a path after the first `fixed` ones is hidden."""
     return any(part.startswith(".") for part in _parts(path)[fixed:])
 
 
@@ -142,11 +141,11 @@ def open_input(one: InputFile) -> Iterator[BinaryIO]:
             yield sys.stdin.buffer
             return
         kind = COMPRESSED.get(PurePosixPath(one.name).suffix.lower())
-        here = "file" in one.files.protocol  # fsspec's own files of this machine can't be pipes
+        here = "file" in one.files.protocol  # fsspec can't open local pipes
         with Path(one.path).open("rb") if here else one.files.open(one.path, "rb") as raw:
             if kind is None:
                 yield raw
-            elif kind == "zstd":  # zstandard ends without an error where a file is cut short, and after one frame
+            elif kind == "zstd":  # zstandard stops without an error at a truncation, and after one frame
                 pyarrow = import_arrow()
                 yield io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, mode="r"), kind))
             else:

@@ -1,6 +1,6 @@
-"""Reduce a corpus to sums: batch by batch through the network, then text by text.
+"""Reduce a corpus to sums: run it through the network in batches, then sum text by text.
 
-`attncli.corpus_statistics` goes through texts in memory, `count_files` through files of any size.
+`attncli.corpus_statistics` reads texts in memory, `count_files` files of any size.
 """
 
 import copy
@@ -17,7 +17,7 @@ from attncli.base.choices import check_texts, each_text
 from attncli.base.errors import RequestError
 from attncli.corpus.batch_sums import Memory, batch_sums
 from attncli.corpus.engines import pool
-from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
+from attncli.corpus.running import Show, Workplace, notify_partial, process_corpus, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import USUAL, Counting, Sums, plain_part
@@ -28,24 +28,28 @@ from attncli.models.engine import Engine, check_every_layer, check_model
 from attncli.models.model import own_network
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
+from attncli.models.parts import mask_name, self_attention_kind, self_attention_part
 from attncli.record import ModelInfo, Request
 from attncli.record.grouping import merge_words
 from attncli.text.windows import TextWindow
 
-TOKENS_A_CORE = 1024  # of a batch on a CPU, where each core has its own: more takes memory and gains 2%
-BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights in memory at a time: on a CPU, those that fit into its cache
-LARGE = 2**15  # bytes of the first shard from which on weights are laid out: about eight batches
-# Tokens of a window where an engine gives whole maps only: those of all layers and heads are in memory together.
+TOKENS_A_CORE = 1024  # per batch on a CPU, where each core has its own batch: more takes memory and gains 2%
+BLOCK_WEIGHTS = {"cpu": 2**20, "cuda": 2**26}  # weights in memory at a time: on a CPU, as many as fit into its cache
+LARGE = 2**15  # bytes: weights are laid out if the first shard is at least this large, about eight batches
+# Tokens of a window if an engine returns only whole maps: the maps of all layers and heads are then in memory together.
 LONGEST_WINDOW = 1024
-SORTED, TOKENS_SORTED = 1024, 65536  # windows, and their tokens, that are sorted by length together, in memory
+SORTED, TOKENS_SORTED = (
+    1024,
+    65536,
+)  # the maximum of windows, and of their tokens, that are sorted by length together in memory
 
 
 class Pace(NamedTuple):
-    """The sizes of computations, which the last bit of the sums depends on.
+    """The sizes of computations, which affect the last bit of the sums.
 
     batch_tokens: tokens of a batch. block_weights: weights in memory at a time (see `Memory`). threads: cores that
-    share a batch if there are fewer batches than cores. laid_out: the model's weights are laid out, which takes their
-    memory again.
+    share a batch if there are fewer batches than cores. laid_out: lay out the model's weights, which doubles their
+    memory.
     """
 
     batch_tokens: int
@@ -62,25 +66,26 @@ class Pace(NamedTuple):
 
 
 class Reducer:
-    """Reduces windows of texts to sums on a model. tokenizer: cuts texts into windows.
+    """Reduces windows of texts to sums on a model.
 
-    Raises RequestError for a checkpoint that can't be read, and for a request that the engine can't meet.
+    tokenizer: for cutting texts into windows. Raises RequestError for a checkpoint that can't be read, and for a
+    request that the engine can't meet.
     """
 
     def __init__(
         self, model: Engine, counting: Counting = USUAL, pace: Pace | None = None, cores: int | None = None
     ) -> None:
-        which = model.to_itself(counting.which)
+        which = self_attention_part(model, counting.which)
         self.model = model
-        self.counting = counting = replace(counting, mask=model.mask_of(counting.mask, which), which=which)
+        self.counting = counting = replace(counting, mask=mask_name(model, counting.mask, which), which=which)
         request = Request(mask=counting.mask, measure=counting.measure, which=which)
         model.check(request)
         check_every_layer(model, which, "stats")
         self.part = model.of_part(which)
         device = self.part.device.type
         self.pace = pace or Pace.on(device)
-        self.cores = 1  # on a CPU each takes its own batch: cores that share small products wait for each other
-        self.request: Request | None = None  # of whole maps, where a decoder writes to each text
+        self.cores = 1  # on a CPU each core takes its own batch: cores that share small products wait for each other
+        self.request: Request | None = None  # for whole maps, if a decoder generates from each text
         if not model.writes(Request(which=which)):
             self.batch_tokens = self.pace.batch_tokens
             self.tokenizer = self.part.tokenizer
@@ -95,19 +100,19 @@ class Reducer:
             self.tokenizer.max_tokens = min(model.tokenizer.max_tokens, LONGEST_WINDOW)
 
     def count(self, windows: Iterable[TextWindow]) -> Iterator[Sums]:
-        """Yield the sums of the texts so far after every batch. Raises RequestError if weights are no numbers."""
-        info = self.model.info_of(self.counting.which)
+        """Yield the sums of the texts so far after every batch. Raises RequestError if weights are not finite."""
+        info = self.model.of_part(self.counting.which).info
         sums = Sums.nothing(info.layers, info.heads)
         if (own := own_network(self.model)) is not None:
             own.need(own.layers)
             if self.pace.laid_out:
                 lay_out(own.network)
         with pool(self.cores, self.pace.threads) as each:
-            begun: dict[int, tuple[int, Sums]] = {}  # by text: how many of its windows are counted, and their sums
+            begun: dict[int, tuple[int, Sums]] = {}  # by text: the number of its counted windows, and their sums
             for group in groups(windows):
                 of = {window.text: window.of for window in group if window.of is not None}
                 cut = batches(group, self.batch_tokens)
-                # If there are fewer batches than cores, these share them all the same.
+                # If there are fewer batches than cores, the cores share each batch.
                 alone = own is None or own.device.type != "cpu" or len(cut) < self.pace.threads
                 for batch, parts in zip(cut, (map if alone else each.map)(self.parts, cut), strict=True):
                     for window, part in zip(batch, parts, strict=True):
@@ -118,20 +123,20 @@ class Reducer:
                         else:
                             begun[window.text] = count, so_far
                     yield sums
-                group.clear()  # before the next ones are read
+                group.clear()  # frees memory before the next ones are read
                 cut.clear()
 
     def parts(self, batch: Sequence[TextWindow]) -> list[Sums]:
         """Return the sums over the queries of each window.
 
-        A decoder of an encoder-decoder writes to each text, and the tokens that it writes are counted.
+        The decoder of an encoder-decoder generates from each text, and the generated tokens are counted.
         """
         if self.request is None:
             return batch_sums(self.part, self.counting, self.memory, batch)
         made = []
         records = self.model.attend_tokens((window.tokens for window in batch), self.request)
         for window, record in zip(batch, records, strict=True):
-            if record.tokens is not window.tokens:  # the text that was written takes the place of the one that was read
+            if record.tokens is not window.tokens:  # the generated text replaces the input
                 window = TextWindow.uncut(record.tokens, window.text, window.of)
             if self.counting.words:
                 window, record = window.in_words, merge_words(record)
@@ -157,7 +162,7 @@ def groups(windows: Iterable[TextWindow]) -> Iterator[list[TextWindow]]:
 def batches(group: Sequence[TextWindow], most_tokens: int) -> list[list[TextWindow]]:
     """Return windows in batches of similar lengths (`attncli.models.rows.batches`), shuffled with seed 0.
 
-    An interrupted run would otherwise have counted only short texts of its last group.
+    Without shuffling, an interrupted run would have counted only the short texts of its last group.
     """
     made = [[group[number] for number in numbers] for numbers in rows.batches(group, most_tokens)]
     random.Random(0).shuffle(made)
@@ -179,14 +184,15 @@ def corpus_statistics(
     """Return the statistics of every head of a model over texts of any number and length.
 
     mask, measure, words, which: as in `attncli.corpus.sums.Counting`. stride: tokens from one window to the next, in
-    texts longer than the model reads.
-
-    Raises RequestError if there is no text, for an empty one, and as `Counting` and `Reducer`.
+    texts that exceed the model's limit. Raises RequestError if there is no text or an empty one, and as `Counting` and
+    `Reducer`.
     """
     check_model(model)
     check_texts("texts", texts)
-    work = CountedHeads.of(model.awake(), Counting(mask, measure, words, which), stride=stride)
-    found, partial = go_through(work, (Line(LinePlace("", n, "text"), text) for n, text in enumerate(each_text(texts))))
+    work = CountedHeads.of(model.in_torch(), Counting(mask, measure, words, which), stride=stride)
+    found, partial = process_corpus(
+        work, (Line(LinePlace("", n, "text"), text) for n, text in enumerate(each_text(texts)))
+    )
     if partial:
         raise KeyboardInterrupt
     if not found.texts:
@@ -203,29 +209,26 @@ def count_files(
     where: Workplace = Workplace(),
     show: Show = silent,
 ) -> Statistics:
-    """Return the statistics over the texts of files ("-" is stdin), folders and addresses, in any amount.
+    """Return the statistics over the texts of any number of files ("-" is stdin), folders and URLs.
 
-    reading: how texts stand in them. stride: as in `corpus_statistics`. where: where shards are counted and their sums
-    are kept. show: is called with the progress.
-
-    A KeyboardInterrupt ends it early with `partial` statistics and a Notice, unless no text has been counted.
-
-    Raises RequestError as reading, the model and `go_through`, and if there is no text.
+    reading: the format of the texts. stride: as in `corpus_statistics`. where: where shards are counted and their sums
+    are kept. show: called with the progress. After a KeyboardInterrupt the statistics are `partial`, with a Notice, if
+    any text has been counted. Raises RequestError if there is no text, and as reading, the model and `process_corpus`.
     """
     work = CountedHeads.of(model, counting, reading, stride)
-    found, partial = go_through(work, reading.texts(files), where, show)
+    found, partial = process_corpus(work, reading.texts(files), where, show)
     if not found.texts:
         if partial:
             raise KeyboardInterrupt
-        raise RequestError(f"no text in {', '.join(files)}: put one text on a line")
+        raise RequestError(f"no text in {', '.join(files)}: put one text on each line")
     if partial:
-        notify_partial(f"figures are PARTIAL, of {found.texts} texts", where)
+        notify_partial(f"{found.texts} texts", where)
     return work.statistics(found, partial)
 
 
 @dataclass(frozen=True)
 class CountedHeads(Work[Sums]):
-    """The work that sums the texts of a shard. info, kind: of the counted part of the model."""
+    """The work of summing the texts of a shard. info, kind: of the counted part of the model."""
 
     counting: Counting
     reading: TextFormat
@@ -248,7 +251,7 @@ class CountedHeads(Work[Sums]):
             "--measure": counting.measure,
             "--words": counting.words,
         }
-        about = model.info_of(which), model.kind(which), reducer.pace
+        about = model.of_part(which).info, self_attention_kind(model, which), reducer.pace
         return cls(Opening.of(model), options, counting, reading, stride, *about, model=model)
 
     @property

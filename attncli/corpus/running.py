@@ -1,7 +1,7 @@
-"""Go through a corpus: from its texts to the sums of everything in them.
+"""Process a corpus: read its texts and sum their statistics.
 
-This process reads the texts, shard by shard. An engine counts shards: this process, several of this machine
-(`concurrent.futures`), or Ray. Their sums are added in the order of the shards: another order would give another last
+This process reads the texts, shard by shard. An engine counts shards: this process, several on this machine
+(`concurrent.futures`), or Ray. Their sums are added in the order of the shards: another order would change the last
 bit.
 """
 
@@ -25,12 +25,11 @@ HERE, RAY = "here", "ray"
 class Workplace:
     """The engine that counts shards, and the folder of their sums.
 
-    on: "here", "ray" (a Ray that runs, or else a new one on this machine), or the address of a Ray (`ray://...`).
-    workers: how many count side by side; by default this process alone, on all its cores, and on Ray as many as there
-    is room for. gpus: GPUs of each worker on Ray, which may be a fraction. state: a folder for sums, or its address;
-    None keeps none. shard_bytes: the size of a shard.
-
-    Raises RequestError for an unknown engine, and for options that have no effect on it.
+    on: "here", "ray" (a running cluster, or else a new one on this machine), or a cluster's address (`ray://...`).
+    workers: the number of parallel workers. Default: this process alone, on all its cores; on Ray, as many as fit.
+    gpus: GPUs per worker on Ray; may be a fraction. state: the path or URL of a folder for sums; None keeps none.
+    shard_bytes: the size of a shard. Raises RequestError for an unknown engine, and for options that have no effect on
+    it.
     """
 
     on: str = HERE
@@ -41,18 +40,18 @@ class Workplace:
 
     def __post_init__(self) -> None:
         if not self.on_ray and self.on != HERE:
-            raise RequestError(f"--on {self.on}: it is one of {HERE}, {RAY}, {RAY}://ADDRESS")
+            raise RequestError(f"--on {self.on} is unknown: use one of {HERE}, {RAY}, {RAY}://ADDRESS")
         if self.gpus and not self.on_ray:
-            raise RequestError("--worker-gpus is for --on ray: here a GPU is taken where there is one")
+            raise RequestError("--worker-gpus needs --on ray: without it, attncli uses a GPU if there is one")
         if self.gpus > 1 and self.gpus != int(self.gpus):
-            raise RequestError(f"--worker-gpus {self.gpus:g}: more than one GPU has to be a whole number of them")
+            raise RequestError(f"--worker-gpus {self.gpus:g} is not valid: above 1, give a whole number")
 
     @property
     def on_ray(self) -> bool:
         return self.on == RAY or self.on.startswith(f"{RAY}://")
 
     def engine(self, work: Work[Any], tell: Callable[[Any], None]) -> Workers:
-        """Return the engine for this work. tell: is given the sums so far of a shard that this process counts."""
+        """Return the engine for this work. tell: called with the sums so far of a shard that this process counts."""
         if self.on_ray:
             return on_ray(work, None if self.on == RAY else self.on, self.workers, self.gpus)
         if self.workers is None:
@@ -62,7 +61,10 @@ class Workplace:
 
 
 class HowFar(NamedTuple):
-    """The progress. seen: what has been counted; before: the part of it by an earlier run; shards: how many of them."""
+    """The progress of a run.
+
+    seen: all that has been counted. before: the part that an earlier run counted. shards: their number.
+    """
 
     seen: CorpusSize
     before: CorpusSize
@@ -73,17 +75,16 @@ Show = Callable[[HowFar], None]
 
 
 def silent(now: HowFar) -> None:
-    """Shows nothing."""
+    """Show nothing."""
 
 
-def go_through(
+def process_corpus(
     work: Work[Total], texts: Iterable[Any], where: Workplace = Workplace(), show: Show = silent
 ) -> tuple[Total, bool]:
     """Return the sums over texts, and whether a KeyboardInterrupt ended the run early.
 
-    Sums that the folder has already are not made again.
-
-    Raises RequestError for texts that can't be read, for a shard that can't be counted, and as the work and the engine.
+    Sums that are already in the folder are reused. Raises RequestError for texts that can't be read, for a shard that
+    can't be counted, and as the work and the engine.
     """
     cut = shards(texts, where.shard_bytes)
     if (first := next(cut, None)) is None:
@@ -94,7 +95,7 @@ def go_through(
     work = work.starting_with(first)
     request = work.digest
     total, added = work.nothing(), 0
-    waiting: dict[int, Total] = {}  # sums that are made before those of earlier shards
+    waiting: dict[int, Total] = {}  # sums that are ready before those of earlier shards
     under_way: dict[Future[Counted], Shard] = {}
     so_far: list[Total] = []  # of the shard that this process counts
     notices: set[str] = set()
@@ -111,16 +112,16 @@ def go_through(
         show(HowFar(now.plus(work.corpus_size(sums)), before, added))
 
     def collect() -> None:
-        """Wait for the next shard that is counted, and keep and add its sums."""
+        """Wait until the next shard is counted, then keep and add its sums."""
         nonlocal now
         for future in wait(under_way, return_when=FIRST_COMPLETED).done:
             try:
                 sums, given = future.result()
             except Exception as error:
-                cause = getattr(error, "cause", None) or error  # what Ray's error wraps
+                cause = getattr(error, "cause", None) or error  # the exception that Ray's error wraps
                 if isinstance(cause, RequestError):
                     raise cause from None
-                alone = not isinstance(error, BrokenExecutor)  # else nobody knows whose worker died
+                alone = not isinstance(error, BrokenExecutor)  # otherwise it is unknown which worker died
                 failed = [under_way[future]] if alone else under_way.values()
                 places = " or ".join(shard.where for shard in failed)
                 raise RequestError(f"a worker failed while it counted {places}: {first_line(cause)}") from error
@@ -155,7 +156,7 @@ def go_through(
     return total, False
 
 
-def notify_partial(figures: str, where: Workplace) -> None:
-    """Say in a Notice that a run was interrupted. figures: what it left, as in "figures are PARTIAL, of 3 texts"."""
-    more = "" if where.state is None else "; the same command goes on from here"
-    warnings.warn(f"interrupted: these {figures}{more}", Notice, stacklevel=3)
+def notify_partial(counted: str, where: Workplace) -> None:
+    """Give a Notice that a run was interrupted. counted: what it counted, as in "3 texts"."""
+    more = "" if where.state is None else "; the same command resumes from here"
+    warnings.warn(f"interrupted: the numbers are PARTIAL, after {counted}{more}", Notice, stacklevel=3)

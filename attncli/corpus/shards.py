@@ -1,6 +1,6 @@
-"""Shards of a corpus, the work that is done on each, and the folder in which its sums are kept.
+"""Shards of a corpus, the work on each, and the folder that keeps its sums.
 
-A shard is some texts, one after the other. Nothing here knows what is counted: that is a `Work`.
+A shard is a run of consecutive texts. What is counted is defined by a `Work`, not here.
 """
 
 import hashlib
@@ -21,26 +21,27 @@ from attncli.base.files import write_whole
 from attncli.corpus.files import file_errors
 from attncli.corpus.texts import LinePlace
 from attncli.models.opening import Opening
+from attncli.models.parts import self_attention_kind
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
 SHARD_BYTES = 2**20  # a quarter of a million tokens of English: about a minute of one core with minilm
-VERSION = 5  # of sums in files
-MOST_THREADS = 8  # cores that share a computation: more wait for each other
+VERSION = 6  # format of the files of sums
+MOST_THREADS = 8  # cores that share a computation: more would wait for each other
 Arrays = dict[str, npt.NDArray[Any]]
-Total = TypeVar("Total", bound=Any)  # sums, which add up
+Total = TypeVar("Total", bound=Any)  # sums, which can be added
 
 
 class Shard(NamedTuple):
-    """Texts that are counted together; number: its place in the corpus. Each text has a `where` and a `text`."""
+    """Texts that are counted together. number: its index in the corpus. Each text has a `where` and a `text`."""
 
     number: int
     texts: list[Any]
 
     @property
     def where(self) -> str:
-        """The place as messages name it."""
+        """The shard's location, for messages."""
         first: LinePlace = self.texts[0].where
         last: LinePlace = self.texts[-1].where
         return f"{first} to {last.number if last.file == first.file else last}"
@@ -59,7 +60,7 @@ class Shard(NamedTuple):
 
 
 def shards(texts: Iterable[Any], size: int) -> Iterator[Shard]:
-    """Yield all texts in shards of about so many bytes."""
+    """Yield all texts in shards of about `size` bytes."""
     number, some, room = 0, list[Any](), size
     for text in texts:
         some.append(text)
@@ -81,16 +82,16 @@ class CorpusSize(NamedTuple):
         return CorpusSize(self.texts + other.texts, self.tokens + other.tokens)
 
 
-# Makes the sums of a shard: yields the sums so far after every step, the last time all of them.
+# Computes the sums of a shard: yields the sums so far after every step, and finally the complete ones.
 Counts = Callable[[Shard], Iterator[Total]]
 
 
 @dataclass(frozen=True)
 class Work(ABC, Generic[Total]):
-    """The sums to make of each shard, on a model. It is small, and is sent to the processes that count.
+    """The sums to compute for each shard on a model.
 
-    opening: how to open the model. options: the request as JSON, by the names of options; another request has other
-    sums. model: the open model, in this process only.
+    It is small, so that it can be sent to workers. opening: how to open the model. options: the request as JSON, by the
+    names of options; different requests have different sums. model: the open model, in this process only.
     """
 
     opening: Opening
@@ -100,11 +101,11 @@ class Work(ABC, Generic[Total]):
     @property
     @abstractmethod
     def fixed(self) -> Mapping[str, int]:
-        """The numbers besides the request that the last bit depends on, such as the size of batches."""
+        """The numbers besides the request that affect the last bit, such as the size of batches."""
 
     @abstractmethod
     def begin(self, cores: int | None) -> Counts[Total]:
-        """Return the function that counts a shard, on so many cores (all by default), and open the model.
+        """Open the model and return the function that counts a shard on `cores` cores (default: all).
 
         Its sums depend on the shard alone, not on `cores` or on earlier shards.
         """
@@ -125,7 +126,7 @@ class Work(ABC, Generic[Total]):
         """Return the sums that `saved` returned."""
 
     def starting_with(self, first: Shard) -> "Work[Total]":
-        """Return the same work, as it is done on a corpus that begins with this shard."""
+        """Return the same work for a corpus that begins with this shard."""
         return self
 
     def on(self, device: str) -> "Work[Total]":
@@ -138,7 +139,7 @@ class Work(ABC, Generic[Total]):
         return hashlib.sha256(request.encode()).hexdigest()
 
     def open_model(self) -> "Engine":
-        """Return the model. Raises RequestError as `Opening.open`, and for weights of another digest."""
+        """Return the model. Raises RequestError as `Opening.open`, and if the digest of its weights differs."""
         if self.model is not None:
             return self.model
         found = self.opening.open()
@@ -148,36 +149,37 @@ class Work(ABC, Generic[Total]):
 
 
 def model_options(command: str, model: "Engine", which: str | None) -> dict[str, Any]:
-    """Return the options of a command that concern the model or a part of it, by name."""
-    kind = model.kind(which)
+    """Return a command's options about the model or a part of it, by name."""
+    kind = self_attention_kind(model, which)
     return {
         "command": command,
         "model": model.sha256,
         "--dtype": model.dtype_name,
         "--engine": model.name,
         "--which": None if kind == "encoder" else kind,
-        "--without": model.info_of(which).changes or None,
+        "--without": model.of_part(which).info.changes or None,
     }
 
 
 class Folder:
-    """A folder in which sums are kept, on this machine or at an address: a file for each shard.
+    """A local or remote folder that keeps sums, with one file per shard.
 
-    A file appears whole or not at all. Writing one again changes nothing, because its content is the same.
+    Files are written atomically. Writing one again changes nothing, because its content is the same.
     """
 
     def __init__(self, name: str) -> None:
         from fsspec.core import url_to_fs
 
         if not name.strip():
-            raise RequestError("a folder for sums has to have a name")
+            raise RequestError("the name of the folder for sums is empty: give a path")
         self.name = name
         with file_errors("can't keep sums in", name):
             self.files, self.path = url_to_fs(name)
             self.files.makedirs(self.path, exist_ok=True)
 
     def read(self, shard: str, work: Work[Total]) -> Total | None:
-        """Return the sums of a shard; None if there are none, or if their file is damaged or another's."""
+        """Return the sums of a shard; None if there are none, or if their file is damaged or belongs to another
+        shard."""
         with file_errors("can't read", f"{self.name}/{shard}"):
             if not self.files.isfile(f"{self.path}/{shard}"):
                 return None
@@ -186,7 +188,7 @@ class Folder:
             arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
             seal, about = json.loads(str(arrays.pop("about")))
             return work.loaded(about, arrays) if seal == _seal(shard, about, arrays) else None
-        except Exception:  # noqa: BLE001  (whatever is wrong with it, it is counted again)
+        except Exception:  # noqa: BLE001  (whatever is wrong with the file, the shard is counted again)
             return None
 
     def write(self, shard: str, work: Work[Total], total: Total) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of heads over many texts: figures that are means over all tokens; and their files."""
+"""Statistics of heads over many texts, as means over all tokens, and their files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,11 +44,11 @@ class _HeadEntry(HeadDocument):
         "means over all tokens, by the names of `--by`; `same_word` over those whose word occurs elsewhere",
         "nats, tokens, shares",
     ]
-    spread: Annotated[dict[str, float], "standard deviation of the means per text", "the figure's own"]
+    spread: Annotated[dict[str, float], "standard deviation of the means per text", "that of the statistic"]
 
 
 class StatsDocument(TypedDict):
-    """`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the figures by name, and their spreads
+    """`.csv`: a row per entry of `heads`: `layer,head,label,strength`, the statistics by name, and their spreads
     (`entropy_spread` ...).
     """
 
@@ -59,26 +59,26 @@ class StatsDocument(TypedDict):
     words: Annotated[bool, "true if tokens were merged into words"]
     texts: Annotated[int, "number of texts"]
     tokens: Annotated[int, "number of tokens in them, or of words if merged"]
-    partial: Annotated[bool, "true if it was interrupted and there are more texts"]
+    partial: Annotated[bool, "true if the run was interrupted before the last text"]
     entropy_limit: Annotated[float | list[float], "entropy of uniform attention; by layer if layers differ", "nats"]
     heads: list[_HeadEntry]
     alike: Annotated[
         list[dict[str, float]],
-        "the figures of uniform attention, by the names of `--by`",
+        "the statistics of uniform attention, by the names of `--by`",
         "`[layer]` of nats, tokens, shares",
     ]
     patterns: Annotated[dict[str, PatternDocument], "the heads of each pattern, by its name"]
 
 
-CLEARLY = 2  # times the share that uniform attention gives, from which on a head does something clearly
+CLEARLY = 2  # a head shows a pattern if its share is at least this many times that of uniform attention
 
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """One head: its figures by name.
+    """The statistics of one head, by name.
 
-    Its label is the pattern with the largest share from 0.3 on (`label_of`), and its strength that share. If no share
-    is so large, the label is "broad", and the strength the largest of all.
+    The label is the pattern with the largest share if that is at least 0.3 (`label_of`), otherwise "broad". The
+    strength is the largest share.
     """
 
     layer: int
@@ -88,7 +88,7 @@ class HeadStatistics:
 
     @property
     def name(self) -> str:
-        """The head as 3.1."""
+        """The head's name, such as "3.1"."""
         return f"{self.layer}.{self.head}"
 
     @property
@@ -106,12 +106,11 @@ class Statistics:
     """The statistics of all heads of a model over texts.
 
     measure: "weight", or "share of norm", as in a record. words: between words, not tokens. kind: "encoder" or
-    "decoder", as in a record. texts, tokens: how many were counted, words instead of tokens if they were put together.
-    partial: the run was interrupted before the last text.
-    entropy_limit: the entropy of uniform attention over these tokens. float64 `[layer]`.
-    alike: the figures of uniform attention in LINEAR, float64 `[layer, figure]`.
-    figures: means over all tokens; spread: the standard deviation of the means of texts. float64
-    `[layer, head, figure]`, in the order of FIGURES.
+    "decoder", as in a record. texts, tokens: the counted texts and tokens, or words if tokens were merged. partial: the
+    run was interrupted before the last text. entropy_limit: the entropy of uniform attention over these tokens, float64
+    `[layer]`. alike: the statistics of uniform attention in LINEAR, float64 `[layer, figure]`. figures: means over all
+    tokens. spread: the standard deviation of the texts' means. Both are float64 `[layer, head, figure]`, in the order
+    of FIGURES.
     """
 
     model: ModelInfo
@@ -157,7 +156,7 @@ class Statistics:
 
     @property
     def parts(self) -> list[str]:
-        """The pieces of a title after the model's name: what is unusual, how much was counted, the mask."""
+        """The parts of a title after the model's name: unusual settings, the amount of text, the mask."""
         return [
             *([] if self.kind == "encoder" else [f"{self.kind} attention"]),
             *([] if self.measure == "weight" else [self.measure]),
@@ -180,15 +179,15 @@ class Statistics:
         ]
 
     def figure(self, name: str) -> Doubles:
-        """Return one figure of all heads, `[layer, head]`."""
+        """Return one statistic of all heads, `[layer, head]`."""
         return self.figures[..., FIGURES.index(name)]
 
     def spread_of(self, name: str) -> Doubles:
-        """Return the spread of one figure of all heads, `[layer, head]`."""
+        """Return the spread of one statistic of all heads, `[layer, head]`."""
         return self.spread[..., FIGURES.index(name)]
 
     def uniform(self, layer: int, figure: str) -> float:
-        """Return a figure in LINEAR of uniform attention in a layer."""
+        """Return a statistic in LINEAR of uniform attention in a layer."""
         return float(self.alike[layer, LINEAR.index(figure)])
 
     def labelled(self, label: str) -> list[HeadStatistics]:
@@ -196,11 +195,10 @@ class Statistics:
         return [head for head in self.heads if head.label == label]
 
     def clearest(self, pattern: str) -> HeadStatistics | None:
-        """Return the head that does one thing most clearly; None if no head does it.
+        """Return the head that shows a pattern most clearly; None if no head shows it.
 
-        A head does it if that is its label and if it gives it at least twice the share that uniform attention gives.
-        One of many shares is always the largest, and in short texts all shares are large: of three tokens, uniform
-        attention gives each a third.
+        A head shows it if the pattern is its label and its share is at least twice that of uniform attention. In short
+        texts all shares are large: of three tokens, uniform attention gives each a third.
         """
         able = [
             head
@@ -248,7 +246,7 @@ class Statistics:
         return document
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row per head of a table."""
+        """Return one row of a table per head."""
         return [
             {
                 "layer": one.layer,
@@ -262,11 +260,11 @@ class Statistics:
         ]
 
     def to_dataframe(self) -> "DataFrame":
-        """Return a pandas DataFrame with a row per head, as the .csv has. Raises RequestError without pandas."""
+        """Return a pandas DataFrame with one row per head, like the .csv. Raises RequestError without pandas."""
         return as_dataframe(table_of(self.rows()))
 
     def save(self, path: str | Path) -> None:
-        """Save by suffix: .json (the document of `stats --json`) or .csv (a row per head). Whole or not at all.
+        """Save by suffix, atomically: .json (the document of `stats --json`) or .csv (one row per head).
 
         Raises RequestError for another suffix or an unwritable place.
         """
@@ -277,15 +275,15 @@ class Statistics:
 
 
 def record_statistics(records: Sequence[AttentionRecord], words: bool = False) -> Statistics:
-    """Return the statistics of the maps in records, each one window; words: as in `Counting`.
+    """Return the statistics of the maps in records, each one window.
 
-    Norms count as shares of their rows. [PAD] is left out.
+    words: as in `Counting`. Norms count as shares of their rows. [PAD] is omitted.
 
-    Raises RequestError if there is no record, or if one lacks a layer or a head, has another model, mask or measure
-    than the first, is between two texts, or gives weight to [PAD]; and as `Counting`.
+    Raises RequestError without records, and as `Counting` does. Also for a record that lacks a layer or head, is
+    between two texts, gives weight to [PAD], or differs from the first in model, mask or measure.
     """
     if not records:
-        raise RequestError("there is no record to make statistics of")
+        raise RequestError("no records given: statistics need at least one")
     first = records[0]
     counting = Counting(first.mask_name, "weight" if first.measure == "weight" else "norm", words)
     total = Sums.nothing(first.model.layers, first.model.heads)
@@ -296,20 +294,23 @@ def record_statistics(records: Sequence[AttentionRecord], words: bool = False) -
             ("measure", record.measure, first.measure),
         ):
             if one != other:
-                raise RequestError(f"statistics are of one {what}, and the records have several: save them apart")
+                raise RequestError(
+                    f"statistics need records with the same {what}, but these have several: measure them separately"
+                )
         whole = _complete(merge_words(record) if words else record)
         total += plain_part(TextWindow.uncut(whole.tokens), whole.weights, whole.masks).of_text()
     return Statistics.of(total, first.model, counting)
 
 
 def _complete(record: AttentionRecord) -> AttentionRecord:
-    """Return a record without [PAD], with all layers and heads in order. Raises RequestError if it lacks some."""
+    """Return a record without [PAD], with all layers and heads in order. Raises RequestError if any is missing."""
     if record.key_tokens is not None:
-        raise RequestError("statistics are of a text's attention to itself, and this record is between two texts")
+        what = "is between two texts" if record.crosses else "lacks the rows of some tokens"
+        raise RequestError(f"statistics need a text's attention to itself, but this record {what}")
     model = record.model
     if len(record.each_head) != model.layers * model.heads:
         raise RequestError(
-            f"statistics are of all {model.layers} layers and {model.heads} heads: save them without -l and -H"
+            f"statistics need all {model.layers} layers and {model.heads} heads: save the record without -l and -H"
         )
     record = row_shares(record.select(range(model.layers), range(model.heads)))
     padding = np.array(record.tokens.padding)
@@ -317,7 +318,9 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
         return record
     real = np.flatnonzero(~padding)
     if record.weights[:, :, real][..., padding].any():
-        raise RequestError("statistics are of texts without [PAD], and this record gives it weight: save it without")
+        raise RequestError(
+            "statistics need texts without [PAD], but this record gives it weight: save it without --pad-to"
+        )
     return replace(
         record,
         weights=record.weights[..., real[:, None], real],
@@ -331,7 +334,7 @@ def _complete(record: AttentionRecord) -> AttentionRecord:
 
 _FIGURES = fields(dict.fromkeys(FIGURES, real()))
 
-# The document of `stats --json`. Labels, strengths and patterns are computed again from its figures.
+# The document of `stats --json`. Labels, strengths and patterns are recomputed from its statistics.
 DOCUMENT = fields(
     {
         "model": MODEL,
@@ -359,13 +362,13 @@ DOCUMENT = fields(
     },
     {"kind": one_of(choices.names(choices.Itself))},
 )
-NOTHING = 1e-6  # rounding of numbers that should be 0
+NOTHING = 1e-6  # tolerance for numbers that should be 0
 
 
 def load_statistics(path: Path) -> Statistics:
     """Load statistics that were saved as .json.
 
-    Raises RequestError if the file is missing, cut short, or holds something else.
+    Raises RequestError if the file is missing, truncated, or holds something else.
     """
     try:
         found = read_json(path)
@@ -374,20 +377,20 @@ def load_statistics(path: Path) -> Statistics:
     except OSError as error:
         raise RequestError(f"can't read {path}: {error.strerror or error}") from error
     except (ValueError, TypeError) as error:
-        raise RequestError(f"{path} holds no whole attncli statistics: {first_line(error)}") from error
+        raise RequestError(f"{path} holds no complete attncli statistics: {first_line(error)}") from error
 
 
 def _read_document(found: dict[str, Any]) -> Statistics:
-    """Return the statistics in a document. Raises ValueError for numbers that no head has."""
+    """Return the statistics in a document. Raises ValueError for impossible numbers."""
     layers, heads, limit = found["model"]["layers"], found["model"]["heads"], found["entropy_limit"]
     places = zip(product(range(layers), range(heads)), found["heads"], strict=False)
     if len(found["heads"]) != layers * heads or any(place != (one["layer"], one["head"]) for place, one in places):
-        raise ValueError(f"it is not of all {heads} heads of {layers} layers in their order")
+        raise ValueError(f"it does not list all {heads} heads of {layers} layers in order")
 
     def doubles(name: str, values: Any, *shape: int) -> Doubles:
         array = np.array(values, dtype=np.float64).reshape(shape)
         if not (np.isfinite(array) & (array >= -NOTHING)).all():
-            raise ValueError(f"{name} has a number that no head has")
+            raise ValueError(f"{name} has a number that is impossible for a head")
         return array
 
     def by_head(kind: str) -> Doubles:
@@ -396,7 +399,7 @@ def _read_document(found: dict[str, Any]) -> Statistics:
 
     figures = by_head("figures")
     if (figures[..., [FIGURES.index(name) for name in PATTERNS]] > 1 + NOTHING).any():
-        raise ValueError("a head gives more than all of its weight")
+        raise ValueError("the weights of a head sum to more than 1")
     return Statistics(
         model=ModelInfo(**found["model"]),
         mask=found["mask"],

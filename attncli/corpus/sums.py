@@ -1,7 +1,7 @@
-"""Sums over the queries of many texts, which the statistics of heads are made of.
+"""Sums over the queries of many texts, from which the statistics of heads are computed.
 
-The sums of a text, of some of its queries, or of a whole corpus are the same kind of thing (`Sums`), so that only one
-of them has to be kept. Every token counts once as a query, special tokens too; [PAD] never does.
+The sums of some queries, of a text and of a whole corpus have the same type (`Sums`) and can be added, so that only one
+has to be kept. Every token counts once as a query, special tokens too; [PAD] never counts.
 """
 
 from dataclasses import dataclass, replace
@@ -16,33 +16,33 @@ from attncli.base.arrays import Bools, Brief, Doubles, Floats
 from attncli.record.selection import check_choices
 from attncli.text.windows import TextWindow
 
-# The figures of a head, each a mean over queries. With w its weights from a query q to the keys k:
+# The statistics of a head, each a mean over queries. With w its weights from a query q to the keys k:
 MEANING: dict[choices.Figure, str] = {
     "entropy": "-Σ w ln w, in nats (Clark et al. 2019, section 3.3)",
-    "strongest": "max w: how sure the head is (its confidence in Voita et al. 2019)",
+    "strongest": "max w (called confidence in Voita et al. 2019)",
     "distance": "Σ w |q - k|, in tokens (Vig and Belinkov 2019)",
     "self": "the weight on the query itself (Clark et al. 2019, section 3.1)",
-    "previous": "on the token before (Clark et al. 2019, section 3.1)",
-    "next": "on the token after (Clark et al. 2019, section 3.1)",
-    "first": "on the first token, whatever it is",
-    "cls": "on [CLS]: the first token where the tokenizer added it (Clark et al. 2019, section 3.2)",
-    "separator": "on [SEP]: what else the tokenizer added (Clark et al. 2019, section 3.2)",
-    "punctuation": "on punctuation: every mark of it, where Clark et al. (3.2) have full stops and commas",
-    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019), over the queries that see one",
+    "previous": "on the previous token (Clark et al. 2019, section 3.1)",
+    "next": "on the next token (Clark et al. 2019, section 3.1)",
+    "first": "on the first token",
+    "cls": "on [CLS]: the first token if the tokenizer added it (Clark et al. 2019, section 3.2)",
+    "separator": "on [SEP]: all other tokens that the tokenizer added (Clark et al. 2019, section 3.2)",
+    "punctuation": "on all punctuation; Clark et al. (3.2) count full stops and commas only",
+    "same_word": "on the same word elsewhere, in any case (pattern 4 in Vig 2019), over queries that may attend to it",
 }
 FIGURES = choices.names(choices.Figure)
-LINEAR = FIGURES[2:]  # the figures that are sums of weights times `factors`
+LINEAR = FIGURES[2:]  # the statistics that are sums of weights times `factors`
 SAME = LINEAR.index(SAME_WORD)
-LEAST = 1e-37  # stands for a weight of 0, which has no logarithm
+LEAST = 1e-37  # replaces a weight of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The figures to count over a corpus.
+    """The settings of statistics over a corpus.
 
     mask: "padding", "causal" or "none". measure: "weight", or "norm", whose rows are divided by their sums. words:
     between words instead of tokens. which: the "encoder" (the default) or the "decoder" of an encoder-decoder, on the
-    text that it writes; the kind of any other model.
+    text that it generates; for any other model, its kind.
 
     Raises RequestError for an unknown mask, measure or part.
     """
@@ -62,15 +62,16 @@ USUAL = Counting()
 
 
 def factors(window: TextWindow, start: int, stop: int, among: slice = EVERY) -> Floats:
-    """Return the factors of the weights of the queries [start, stop), `[LINEAR, query, key]`; `among`: which keys.
+    """Return the factors of the weights of the queries [start, stop), `[LINEAR, query, key]`.
 
-    A figure in LINEAR is Σ_key weight · factor for a query. Rows of queries that do not count are 0.
+    among: the keys. For a query, a statistic in LINEAR is Σ_key weight · factor. Rows of queries that do not count are
+    0.
     """
     special, keys = np.array(window.tokens.special), np.arange(len(window))[among]
     by_figure: dict[str, npt.NDArray[Any]] = {
         "distance": np.abs(np.arange(start, stop)[:, None] - keys),
         "cls": special[among] & (keys == 0),
-        **pattern_keys(special, window.word, window.place, window.punctuation, slice(start, stop), among),
+        **pattern_keys(special, window.word, window.place, window.punctuation, np.arange(start, stop), among),
     }
     made = np.zeros((len(LINEAR), stop - start, len(keys)), dtype=np.float32)
     rows = slice(*(min(max(border, start), stop) - start for border in window.counted))
@@ -81,15 +82,14 @@ def factors(window: TextWindow, start: int, stop: int, among: slice = EVERY) -> 
 
 @dataclass(frozen=True, repr=False)
 class Sums(Brief):
-    """Sums over queries, which add up.
+    """Sums over queries; they can be added.
 
-    texts: how many whole texts they are of; 0 for a part of a text, whose means and squares are 0 too.
-    totals: the sum of each figure over queries; means, squares: the sums over texts of the text's mean of it, and of
-    the square of that mean. float64 `[layer, head, figure]`.
-    counts, having: how many queries and texts these are over: all, but for "same_word" the queries whose word occurs
-    elsewhere, where the layer's mask allows it, and the texts that have any. float64 `[layer, figure]`.
-    limit: the sum over all queries of ln(keys that it may attend to), which is the largest entropy. float64 `[layer]`.
-    alike: the sum over all queries of the figures in LINEAR of uniform attention. float64 `[layer, figure]`.
+    texts: the number of whole texts; 0 for a part of a text, whose means and squares are 0 too. totals: the sum of each
+    statistic over queries. means, squares: the sums over texts of the text's mean, and of its square. All are float64
+    `[layer, head, figure]`. counts, having: the number of these queries and texts, float64 `[layer, figure]`. For
+    "same_word" only the queries count whose word occurs elsewhere where the layer's mask allows it, and the texts that
+    have any. limit: the sum over all queries of ln(keys that it may attend to), the largest possible entropy. float64
+    `[layer]`. alike: the sum over all queries of uniform attention's statistics in LINEAR, float64 `[layer, figure]`.
     """
 
     texts: int
@@ -109,14 +109,14 @@ class Sums(Brief):
 
     @classmethod
     def of_part(cls, queries: int, totals: Doubles, limit: Doubles, alike: Doubles, repeats: Doubles) -> "Sums":
-        """Return the sums over some queries of a text. repeats: those that have their word elsewhere, `[layer]`."""
+        """Return the sums over some queries of a text. repeats: the number whose word occurs elsewhere, `[layer]`."""
         zero, none = np.zeros_like(totals), np.zeros((len(totals), len(FIGURES)))
         counts = np.full_like(none, queries)
         counts[:, FIGURES.index(SAME_WORD)] = repeats
         return cls(0, queries, limit, totals, zero, zero, counts, none, alike)
 
     def of_text(self) -> "Sums":
-        """Return these sums over all queries of one text as those of a whole text."""
+        """Return these sums, which cover all queries of one text, as those of a whole text."""
         mean = self.figures
         return replace(self, texts=1, means=mean, squares=mean**2, having=np.minimum(self.counts, 1))
 
@@ -126,27 +126,26 @@ class Sums(Brief):
 
     @property
     def figures(self) -> Doubles:
-        """The means over queries of all texts, `[layer, head, figure]`; 0 over none."""
+        """The means over the queries of all texts, `[layer, head, figure]`; 0 without queries."""
         return self.totals / np.maximum(self.counts, 1)[:, None]
 
     @property
     def spread(self) -> Doubles:
-        """The standard deviation of the means of texts, `[layer, head, figure]`."""
+        """The standard deviation of the texts' means, `[layer, head, figure]`."""
         texts = np.maximum(self.having, 1)[:, None]
         return np.sqrt(np.maximum(self.squares / texts - (self.means / texts) ** 2, 0.0))
 
     @property
     def uniform(self) -> Doubles:
-        """The figures in LINEAR of uniform attention, `[layer, figure]`."""
+        """The statistics in LINEAR of uniform attention, `[layer, figure]`."""
         return self.alike / np.maximum(self.counts[:, -len(LINEAR) :], 1)
 
 
 def plain_part(window: TextWindow, weights: Floats, allowed: Bools | None = None) -> Sums:
-    """Return the sums over the queries of a window that count, from its weights `[layer, head, query, key]`.
+    """Return the sums over the counted queries of a window, from its weights `[layer, head, query, key]`.
 
-    This is for records, and the reference that `attncli.corpus.batch_sums` is compared with.
-
-    allowed: which keys may be attended to, bool `[query, key]` or one per layer; None for all.
+    Used for records, and as the reference for `attncli.corpus.batch_sums`. allowed: True for keys that may be attended
+    to, bool `[query, key]` or one per layer; None for all.
     """
     counted = slice(*window.counted)
     by_figure = factors(window, *window.counted)

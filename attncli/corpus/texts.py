@@ -1,6 +1,6 @@
-"""The texts of a corpus, read one by one: lines, paragraphs, JSON objects, rows of tables. No text is kept.
+"""Read the texts of a corpus one by one: lines, paragraphs, JSON objects, rows of tables.
 
-A line that should hold a text and does not is refused with its number, or reported and skipped.
+No text is kept. A line without a valid text is an error that gives its number, or is reported and skipped.
 """
 
 import warnings
@@ -19,13 +19,14 @@ from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Unreadable
 from attncli.text.windows import TextWindow, windows
 
-FIELD = "text"  # the field or column that holds the text, unless another is named
-LONGEST = 2**26  # bytes of a line, or of a paragraph: all of it is in memory
-ROWS = 2**10  # rows of a table that are in memory at a time
+FIELD = "text"  # the default field or column of the text
+LONGEST = 2**26  # bytes of a line or paragraph, all of which is in memory
+ROWS = 2**10  # rows of a table in memory at a time
 
 
 class LinePlace(NamedTuple):
-    """A line or a row of a file, from 1, as messages name it; or a text of a list, from 0, whose `file` is empty."""
+    """The place of a text, for messages: a line or row of a file, from 1, or an index in a list, from 0, with an empty
+    `file`."""
 
     file: str
     number: int
@@ -36,7 +37,7 @@ class LinePlace(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A text of a file, and the place of its first line or its row."""
+    """A text of a file, and the place of its first line or row."""
 
     where: LinePlace
     text: str
@@ -46,13 +47,13 @@ class Line(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """A line as it stands in a file, without a byte order mark."""
+    """A line of a file, without a byte order mark."""
 
     where: LinePlace
     content: bytes
 
     def decoded(self) -> str:
-        """Return the line as text. Raises ValueError with the reason if it is none."""
+        """Return the line as text. Raises ValueError, with the reason, if it is not UTF-8."""
         try:
             return self.content.decode()
         except UnicodeDecodeError as error:
@@ -76,7 +77,7 @@ def lines(one: InputFile) -> Iterator[RawLine]:
 
 
 def paragraphs(one: InputFile) -> Iterator[list[RawLine]]:
-    """Yield the lines between empty ones. Raises BadFile as `lines`, also for a paragraph longer than LONGEST."""
+    """Yield the lines of each paragraph. Raises BadFile as `lines`, also for a paragraph longer than LONGEST."""
     block, size = list[RawLine](), 0
     for line in lines(one):
         if not line.is_blank:
@@ -92,16 +93,16 @@ def paragraphs(one: InputFile) -> Iterator[list[RawLine]]:
 
 def _check_length(where: LinePlace, length: int) -> None:
     if length > LONGEST:
-        raise BadFile(f"{where}: longer than {LONGEST >> 20} MB: put a text on each line, or cut it")
+        raise BadFile(f"{where}: longer than {LONGEST >> 20} MB: put one text on each line, or split it")
 
 
 # --- tables ---------------------------------------------------------------------------------------------
 
 
 def rows(one: InputFile, field: str) -> Iterator[str | None]:
-    """Yield the texts of a column of a table, some rows at a time.
+    """Yield the texts of a table's column, reading some rows at a time.
 
-    Raises RequestError if the table has no such column of texts; BadFile for a garbled table.
+    Raises RequestError if the table has no such column of texts, and BadFile for a garbled table.
     """
     pyarrow = import_arrow()
     with open_input(one) as file:
@@ -112,7 +113,7 @@ def rows(one: InputFile, field: str) -> Iterator[str | None]:
         elif file.read(6) == b"ARROW1":
             table = pyarrow.ipc.open_file(file)
             batches = map(table.get_batch, range(table.num_record_batches))
-        else:  # a stream, as `datasets` writes it
+        else:  # a stream, the format that `datasets` writes
             file.seek(0)
             batches = pyarrow.ipc.open_stream(file)
         for batch in batches:
@@ -120,12 +121,12 @@ def rows(one: InputFile, field: str) -> Iterator[str | None]:
             column = batch.column(batch.schema.get_field_index(field))
             for start in range(0, len(column), ROWS):
                 some = column.slice(start, ROWS)
-                some.validate(full=True)  # before it is followed into memory
+                some.validate(full=True)  # before its offsets are trusted
                 yield from some.cast(pyarrow.large_string()).to_pylist()
 
 
 def check_column(one: InputFile, schema: Any, field: str) -> None:
-    """Raises RequestError unless there is exactly one column of that name, and it holds texts."""
+    """Raises RequestError unless exactly one column has that name, and it holds texts."""
     kinds = import_arrow().types
     found = [schema.field(place).type for place in schema.get_all_field_indices(field)]
     inner = [kind.value_type if kinds.is_dictionary(kind) else kind for kind in found]
@@ -138,16 +139,16 @@ def check_column(one: InputFile, schema: Any, field: str) -> None:
         raise RequestError(f"{one.display_name} has no column {quoted(field)} of texts (string): it has {names}")
 
 
-# --- which texts are taken ------------------------------------------------------------------------------
+# --- which texts are read ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choosing(ABC):
-    """A way of reading texts that takes some of them.
+    """A way of reading texts that can select some of them.
 
-    skip_bad: report a bad text in a Notice, and skip it. limit: how many of the texts that are taken are read, at most.
-    sample: the share of the texts that is taken, above 0 and up to 1; None takes all. Whether a text is taken depends
-    only on its place in its file and its content. kinds: suffixes of the files that a folder stands for.
+    skip_bad: report a bad text in a Notice, and skip it. limit: the maximum number of texts, after sampling. sample:
+    the share of the texts that is read, above 0 and at most 1; None reads all. Whether a text is in the sample depends
+    only on its content and its place in its file. kinds: suffixes of the files that are read from a folder.
     """
 
     kinds: ClassVar[Sequence[str]] = TEXTS
@@ -158,7 +159,7 @@ class Choosing(ABC):
     def __post_init__(self) -> None:
         """Raises RequestError for a share out of range."""
         if self.sample is not None and not 0 < self.sample <= 1:
-            raise RequestError(f"--sample {self.sample:g}: a share of the texts, above 0 and up to 1")
+            raise RequestError(f"--sample must be above 0 and at most 1, not {self.sample:g}")
 
     def takes(self, text: Line) -> bool:
         """Return whether a text is in the sample."""
@@ -169,13 +170,13 @@ class Choosing(ABC):
 
     @abstractmethod
     def read(self, one: InputFile) -> Iterator[Any]:
-        """Yield the texts of a file that are taken, whatever the limit."""
+        """Yield the texts of a file that are in the sample, ignoring the limit."""
 
     def texts(self, names: Sequence[str]) -> Iterator[Any]:
-        """Return the texts of files in order, up to the limit. The files are found first (`find_inputs`).
+        """Return the texts of files in order, up to the limit.
 
-        Raises RequestError as `find_inputs`; then, with file and line, for a text that is none, and BadFile for a file
-        that can't be read.
+        The files are found first (`find_inputs`). Raises RequestError as `find_inputs`; then, with file and line, for a
+        bad text, and BadFile for a file that can't be read.
         """
         inputs = find_inputs(names, self.kinds)
 
@@ -191,19 +192,19 @@ class Choosing(ABC):
         return islice(each(), self.limit)
 
     def refuse(self, where: LinePlace, why: str) -> None:
-        """Report a line that holds no text. Raises RequestError unless bad lines are skipped."""
+        """Report a line without a valid text. Raises RequestError unless bad lines are skipped."""
         if not self.skip_bad:
-            hint = ": --skip-bad passes such texts over" if where.file else ""
+            hint = ": --skip-bad skips such texts" if where.file else ""
             raise RequestError(f"{where}: {why}{hint}")
         warnings.warn(f"skipped {where}: {why}", Notice, stacklevel=2)
 
 
 @dataclass(frozen=True)
 class TextFormat(Choosing):
-    """The form of texts in their files, and the choice among them.
+    """The format of texts in their files, and the selection of texts.
 
-    paragraphs: a text goes on until an empty line, not to the end of its line. field: the column of a table that is the
-    text, and all other files are JSON lines with the text in that field; None is "text" in tables and .jsonl.
+    paragraphs: a text ends at an empty line, not at the end of its line. field: a table's column of texts, or the field
+    of JSON lines. If it is given, all other files are read as JSON lines. None means "text" in tables and .jsonl.
     """
 
     paragraphs: bool = False
@@ -213,17 +214,17 @@ class TextFormat(Choosing):
         """Raises RequestError for options that exclude each other, and as `Choosing`."""
         super().__post_init__()
         if self.paragraphs and self.field is not None:
-            raise RequestError("--field has one text a line, --paragraphs several lines a text: which one is meant?")
+            raise RequestError("--field reads one text per line, --paragraphs several lines per text: omit one of them")
 
     def read(self, one: InputFile) -> Iterator[Line]:
         return (line for line in self._lines(one) if line.text and self.takes(line))
 
     def _lines(self, one: InputFile) -> Iterator[Line]:
-        """Yield all texts of a file. Empty ones are no texts."""
+        """Yield all texts of a file, except empty ones."""
         table = suffix(one.name) in TABLES
         json = not table and (self.field is not None or suffix(one.name) in JSON)
         if self.paragraphs and (json or table):
-            raise RequestError(f"{one.display_name} has one text a line: leave out --paragraphs")
+            raise RequestError(f"{one.display_name} has one text per line: omit --paragraphs")
         if table:
             for number, text in enumerate(rows(one, self.field or FIELD), 1):
                 yield Line(LinePlace(one.display_name, number, "row"), (text or "").strip())
@@ -248,7 +249,7 @@ class TextFormat(Choosing):
     def windows(self, texts: Iterable[Line], tokenizer: Tokenizer, stride: int | None = None) -> Iterator[TextWindow]:
         """Yield the windows of each text, numbered from 0 (`attncli.text.windows`).
 
-        A bad text that is skipped has none, or lacks the last ones. Raises RequestError as `texts` and `windows`.
+        A skipped bad text yields no windows, or lacks the last ones. Raises RequestError as `texts` and `windows`.
         """
         for number, line in enumerate(texts):
             try:
@@ -258,11 +259,11 @@ class TextFormat(Choosing):
 
 
 def _field_of(line: str, field: str) -> str:
-    """Return the text in a JSON object. Raises ValueError with the reason if there is none."""
+    """Return the text in a JSON object. Raises ValueError, with the reason, if there is none."""
     try:
         found = parse_json(line)
     except ValueError as error:
         raise ValueError(f"not JSON ({first_line(error)})") from error
     if not isinstance(found, dict) or not isinstance(found.get(field), str):
-        raise ValueError(f"no JSON object with a text in {quoted(field)}")
+        raise ValueError(f"not a JSON object with a text in {quoted(field)}")
     return found[field].strip()

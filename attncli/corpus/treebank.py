@@ -1,6 +1,6 @@
-"""A treebank in CoNLL-U: sentences, each word with its syntactic head.
+"""Read a treebank in CoNLL-U: sentences, each word with its syntactic head.
 
-`conllu` parses it. Whether the heads form a tree is checked here.
+`conllu` parses it. This module checks that the heads form a tree.
 Format: https://universaldependencies.org/format.html
 """
 
@@ -19,19 +19,19 @@ from attncli.corpus.texts import Choosing, Line, LinePlace, paragraphs
 from attncli.text.tokens import Tokens
 
 PUNCTUATION = "punct"
-NOWHERE = LinePlace("", 1)  # of a sentence that is of no file
+NOWHERE = LinePlace("", 1)  # of a sentence without a file
 
 
 @dataclass(frozen=True)
 class TreeSentence:
     """One sentence of a treebank. All lists have one entry per word.
 
-    words: syntactic words. heads: the place, from 0, of the word that this one depends on; None for a root. relations:
-    the kind of the dependency ("nsubj", "acl:relcl"). where: the line of the file with its first word.
-    text: the sentence as it is written, which the model reads. spans: the characters [start, end) of each word in it;
-    words of a multiword token that is not made of their forms ("du" of "de" and "le") all have those of the token.
-    numbers: the unit of each word, where words share units (`words_of`); empty where each word is one.
-    agrees: whether `text` is the treebank's own, or made of its forms where it has none.
+    words: syntactic words. heads: the index, from 0, of the word that this one depends on; None for a root. relations:
+    the kind of the dependency ("nsubj", "acl:relcl"). where: the line of the file with its first word. text: the
+    sentence as written, which the model reads. spans: the characters [start, end) of each word in it. If a multiword
+    token is not its forms joined ("du" for "de" and "le"), its words all have the span of the token. numbers: the unit
+    of each word if words share units (`words_of`); empty if each word is one. agrees: True if `text` is the treebank's
+    own, or built from its forms because it has none.
     """
 
     words: list[str]
@@ -48,22 +48,22 @@ class TreeSentence:
 
     @property
     def units(self) -> Sequence[int]:
-        """The place of each word in maps: words that share a token are one unit."""
+        """The index of each word in maps: words that share a token are one unit."""
         return self.numbers or range(len(self))
 
     @property
     def punctuation(self) -> list[bool]:
-        """Return for each word True if it is punctuation: if its relation is "punct"."""
+        """Return True for each word that is punctuation, that is, whose relation is "punct"."""
         return [relation.partition(":")[0] == PUNCTUATION for relation in self.relations]
 
 
 def words_of(tokens: Tokens, sentence: TreeSentence) -> tuple[Tokens, TreeSentence] | None:
     """Return the tokens of `sentence.text` with their units as `words`, and the sentence with these units.
 
-    A token belongs to the words that its characters belong to; one of only a space, to the next word. Words that share
-    a token are one unit. A word has no token if the model truncates the text, or the tokenizer drops all its
-    characters; then return None. If the tokenizer gives no offsets, its own words are used, if they are as many as the
-    sentence's or as the stretches between its spaces.
+    A token belongs to the words that its characters belong to; a space alone belongs to the next word. Words that share
+    a token are one unit. Return None if a word has no token: the model truncates the text, or the tokenizer drops all
+    its characters. If the tokenizer gives no offsets, its own words are used, provided their number matches that of the
+    sentence's words or of the stretches between its spaces.
     """
     starts, ends = np.array(sentence.spans).T
     if not any(end for _, end in tokens.offsets):
@@ -92,12 +92,12 @@ def words_of(tokens: Tokens, sentence: TreeSentence) -> tuple[Tokens, TreeSenten
 
 @dataclass(frozen=True)
 class TreebankFormat(Choosing):
-    """The choice among the sentences of a treebank.
+    """Reads a treebank, and can select some of its sentences.
 
-    Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count and the token does not, and
-    empty nodes (6.1) are left out. A sentence may have several roots, as in older treebanks, but no cycle. Its text is
-    the comment "# text = ..."; without it, or if its words are others, the forms, with a space after each that has no
-    SpaceAfter=No.
+    Words are syntactic words: the parts of a multiword token such as "don't" (2-3) count, but not the token itself.
+    Empty nodes (6.1) are omitted. A sentence may have several roots, as in older treebanks, but no cycle. Its text is
+    the comment "# text = ...". Without it, or if its words differ, the text is the forms, with a space after each that
+    lacks SpaceAfter=No.
     """
 
     kinds = TREEBANKS
@@ -121,7 +121,7 @@ class TreebankFormat(Choosing):
 
 
 def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
-    """Return the sentence in the lines of a block. Raises ValueError for anything that is no CoNLL-U or no tree."""
+    """Return the sentence in the lines of a block. Raises ValueError if it is not CoNLL-U or not a tree."""
     from conllu.exceptions import ParseException
     from conllu.parser import parse_token_and_metadata
 
@@ -130,7 +130,7 @@ def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
     except ParseException as error:
         raise ValueError(first_line(error)) from error
     if any("deprel" not in token for token in tokens):
-        raise ValueError("a line has not the 10 columns of CoNLL-U, with tabs between them")
+        raise ValueError("a line does not have the 10 tab-separated columns of CoNLL-U")
     words = [token for token in tokens if isinstance(token["id"], int)]  # others: 2-3 is a multiword token, 6.1 empty
     if not words or [token["id"] for token in words] != list(range(1, len(words) + 1)):
         raise ValueError("the words of the sentence are not numbered 1, 2, 3 ...")
@@ -138,20 +138,20 @@ def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
     for token in words:
         head = token["head"]
         if head is None or not 0 <= head <= len(words):
-            raise ValueError(f"the head of word {token['id']} is {head}, and the sentence has words 1 to {len(words)}")
+            raise ValueError(f"the head of word {token['id']} is {head}, but the sentence has words 1 to {len(words)}")
         places.append(head - 1 if head else None)
     if _has_cycle(places):
-        raise ValueError("the heads lead in a circle: this is no tree")
+        raise ValueError("the heads form a cycle, so this is not a tree")
     multiword = {
         token["id"][0]: token for token in tokens if not isinstance(token["id"], int) and token["id"][1] == "-"
     }
-    surface: list[tuple[str, int, bool]] = []  # forms as written: of how many words, and whether a space follows
+    surface: list[tuple[str, int, bool]] = []  # forms as written: their number of words, and whether a space follows
     number = 1
     while number <= len(words):
         token = multiword.get(number, words[number - 1])
         last = number if isinstance(token["id"], int) else token["id"][2]
         if last > len(words):
-            raise ValueError(f"a multiword token ends with word {last}, and the sentence has {len(words)}")
+            raise ValueError(f"a multiword token ends with word {last}, but the sentence has {len(words)}")
         surface.append((token["form"], last - number + 1, (token.get("misc") or {}).get("SpaceAfter") != "No"))
         number = last + 1
     forms = [intern(token["form"]) for token in words]
@@ -169,7 +169,7 @@ def _read_sentence(where: LinePlace, block: str) -> TreeSentence:
 def _find_forms(
     text: str, words: Sequence[str], surface: Sequence[tuple[str, int, bool]]
 ) -> list[tuple[int, int]] | None:
-    """Return the characters of each word in a text. Return None if the text is not these forms and white space."""
+    """Return the span of each word in a text; None if the text is not just these forms and white space."""
     spans: list[tuple[int, int]] = []
     at = 0
     for form, count, _ in surface:
@@ -187,7 +187,7 @@ def _find_forms(
 
 
 def _has_cycle(heads: Sequence[int | None]) -> bool:
-    """Return whether the heads of some word lead to no root."""
+    """Return whether following the heads of some word never reaches a root."""
     rooted: set[int | None] = {None}
     for word in range(len(heads)):
         path: set[int | None] = set()

@@ -1,4 +1,4 @@
-"""The usual weights of a model's heads between words, over short texts that come with the program.
+"""The usual weights of a model's heads, averaged over short texts that come with the program.
 
 They are computed once for all heads of a model and kept in the cache (`attncli.base.cache`).
 """
@@ -20,6 +20,7 @@ from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.errors import no_notices
 from attncli.base.untrusted import read_npz, read_regular
 from attncli.models.checkpoint_files import CONFIG_FILE
+from attncli.models.parts import mask_name, self_attention_kind
 from attncli.record.grouping import merge_words
 from attncli.record.selection import Input, Request
 from attncli.text.samples import find_sample
@@ -28,18 +29,24 @@ from attncli.text.tokens import Tokens, word_tokens
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
-FILES = ("agreement.txt", "coreference.txt", "negation.txt", "pair.txt", "words.txt")  # those of short lines
-FORMAT = 3  # of the files in the cache: raise it when the arithmetic changes between versions, too
+FILES = (
+    "agreement.txt",
+    "coreference.txt",
+    "negation.txt",
+    "pair.txt",
+    "words.txt",
+)  # the sample files with short lines
+FORMAT = 3  # of the files in the cache: also raise it when the arithmetic changes
 LARGEST = 2**25  # bytes of a file
 
 
 def usual_of(
     engine: "Engine", request: Request, words: bool = False, tell: Callable[[float], None] = lambda _: None
 ) -> Usual | None:
-    """Return the usual weights for a request, over the sample texts; `words`: between words.
+    """Return the usual weights for a request, averaged over the sample texts.
 
-    tell: called with the completed share before each text that is computed. It may raise to end the work. None if a
-    decoder would have to write to each text first, which takes long.
+    words: between words. tell: called before each text with the completed share. It may raise to end the work. Returns
+    None if a decoder would first have to generate from each text, which is slow.
 
     Raises RequestError as `Engine.answer`.
     """
@@ -47,12 +54,12 @@ def usual_of(
         return None
     complete = Request(mask=request.mask, measure=request.measure, which=request.which)
     (layers, heads), (rows, columns) = _selected(engine, complete), _selected(engine, request)
-    # Heads of the last layer change no maps.
+    # Silencing heads of the last layer changes no map.
     effective = [(layer, head) for layer, head in engine.silenced_heads if layer < layers[-1]]
     engine = engine.silencing(effective) if effective != engine.silenced_heads else engine
     engine.check(complete)
     with no_notices():
-        texts = list(engine.tokenize(map(Input, lines()), None))
+        texts = list(engine.tokenizer.encode_each(map(Input, lines()), None))
     key = _key(engine, complete, words, texts)
     found = None if key is None else _read(key)
     if found is None:
@@ -75,7 +82,8 @@ class _Sums(NamedTuple):
 
 def _selected(engine: "Engine", request: Request) -> tuple[list[int], list[int]]:
     """Return the layers and heads of a request. Raises RequestError for numbers out of range."""
-    chosen = engine.of_part(request.which).resolve_selection(request)
+    part = engine.of_part(request.which)
+    chosen = request.choose(part.select_layers, part.heads)
     return chosen.layers, chosen.heads
 
 
@@ -104,7 +112,7 @@ def lines() -> list[str]:
 
 
 def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens]) -> str | None:
-    """Return a description of everything that the sums depend on; None if the model has no digest."""
+    """Return a string of everything that the sums depend on; None if the model has no digest."""
     try:
         config = read_regular(engine.place.path / CONFIG_FILE)
     except OSError:
@@ -120,8 +128,8 @@ def _key(engine: "Engine", request: Request, words: bool, texts: Sequence[Tokens
         "device": str(engine.device),
         "dtype": engine.dtype_name,
         "without": engine.silenced_heads,
-        "part": engine.kind(request.which),
-        "mask": engine.mask_of(request.mask, request.which),
+        "part": self_attention_kind(engine, request.which),
+        "mask": mask_name(engine, request.mask, request.which),
         "measure": request.measure,
         "words": words,
         "texts": hashlib.sha256(json.dumps([text.plain.lists for text in texts]).encode()).hexdigest(),
@@ -134,7 +142,7 @@ def _path(key: str) -> Path:
 
 
 def _read(key: str) -> _Sums | None:
-    """Return the sums that the cache has under a key; None if it has none, or others than were written."""
+    """Return the cached sums of a key; None if there are none, or the file is damaged."""
     try:
         arrays = read_npz(_path(key), ("seal", *_Sums._fields), most=LARGEST)
     except (OSError, ValueError):

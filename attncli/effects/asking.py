@@ -1,4 +1,4 @@
-"""The output of a network to measure: how it is asked for, and the answer with its unit and direction."""
+"""The output of a network to measure: the request for it, and the answer with its unit and direction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -20,10 +20,10 @@ class Asking:
     """The output of a text to measure.
 
     pair: its second segment. similar_to: another text, for the cosine of the two. target: a class, a word for [MASK],
-    the next token, the text that an encoder-decoder is to write, or the label of the token `at`. ask: of
+    the next token, the output text of an encoder-decoder, or the label of the token `at`. ask: a
     `choices.QuestionKind`; by default it follows from the other fields. task: the name of an output, for a checkpoint
-    with several. mask: of `choices.MaskName`; None is the one that the network was trained with. which: the attention
-    of an encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
+    with several. mask: a `choices.MaskName`; None is the one that the network was trained with. which: the attention of
+    an encoder-decoder to change: "encoder", "decoder" or "cross" (the default).
     """
 
     pair: str | None = None
@@ -36,7 +36,7 @@ class Asking:
     which: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError for a value that is no text."""
+        """Raises TypeError for a value that is not text."""
         for field in fields(self):
             check_optional_text(field.name, getattr(self, field.name))
         if self.which is not None:
@@ -48,10 +48,11 @@ UP = {
     "logit": "effect: logit without {0} minus logit with it; below 0, {0} raised it",
     "probability": "effect: probability without {0} minus probability with it; below 0, {0} raised it",
     "log-probability": "effect: log P without {0} minus log P with it, in nats; below 0, {0} raised it",
-    "divergence": "effect: nats by which the prediction changes without {0}; 0 is no change",
-    "distance": "effect: how far the last vectors move without {0}, as a share of their lengths; 0 is no move",
+    "divergence": "effect: change of the prediction without {0}, in nats; 0 is no change",
+    "distance": "effect: distance that the last vectors move without {0}, as a share of their lengths; 0 is no change",
 }
-FROM_NOTHING = ("divergence", "distance")  # kinds whose numbers are 0 without a change, and never below
+RANDOM_SPANS = 8  # random spans to compare with each part of a prompt
+FROM_NOTHING = ("divergence", "distance")  # kinds that are 0 without a change, and never negative
 
 
 class OutputDocument(TypedDict):
@@ -70,8 +71,8 @@ class OutputDocument(TypedDict):
 class MeasuredOutput:
     """The output that was measured.
 
-    kind: of `choices.QuestionKind`; about: the output in words; value: without a change, the mean over several texts;
-    mask: of the network's attention, of `choices.MaskName`.
+    kind: a `choices.QuestionKind`; about: the output in words; value: its value without a change, the mean over several
+    texts; mask: the network's mask, a `choices.MaskName`.
     """
 
     kind: str
@@ -80,8 +81,8 @@ class MeasuredOutput:
     mask: str = "padding"
 
     def __str__(self) -> str:
-        """cosine of the embeddings of the two texts 0.8123"""
-        return f"{self.about} {self.value:.4g}"
+        """Return the output with its value, if the kind has one: "cosine of the embeddings of the two texts 0.8123"."""
+        return self.about if self.kind in FROM_NOTHING else f"{self.about} {self.value:.4g}"
 
     def document(self) -> OutputDocument:
         """Return the entry "output" of a document."""
@@ -89,7 +90,7 @@ class MeasuredOutput:
 
 
 def describe_direction(kind: str, what: str = "the head") -> str:
-    """Return the unit and the direction of an effect; `what` names the part that the output goes without."""
+    """Describe the unit and the direction of an effect; `what` names the part that is removed."""
     return UP[kind].format(what)
 
 
@@ -101,10 +102,3 @@ SCALES = {
     "divergence": "divergence (nats)",
     "distance": "distance moved",
 }  # the name of an effect's scale, by the kind of the output
-
-
-def describe_output(answer: MeasuredOutput) -> str:
-    """Return the output with its value; a divergence and a distance have none."""
-    if answer.kind in FROM_NOTHING:
-        return answer.about
-    return f"{answer.about} {answer.value:.4f}"

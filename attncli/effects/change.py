@@ -1,9 +1,9 @@
 """Changes to the heads of a text, and copies of the text under them.
 
-A change names its heads, and gives them other outputs: ones that are put there (`Put`), those of other weights
-(`Reweigh`), or those where queries see fewer keys (`Hide`). The tap `Changed` makes the changes. Many copies of a text
-go through the network side by side, each under a change of its own. They begin at the first layer that is changed:
-what comes before is as it was. A `HeadOutputs` has the outputs of heads on other texts, to put there.
+A change names its heads, and changes their outputs: it replaces them (`Put`), replaces the weights (`Reweigh`), or
+hides keys from queries (`Hide`). The tap `Changed` makes the changes. Many copies of a text go through the network in
+one batch, each under its own change. They begin at the first changed layer, since earlier layers do not change.
+`HeadOutputs` has the outputs of heads on other texts, for `Put`.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from attncli.corpus.usual import lines
 from attncli.models.block import Block, Tap, meet
 from attncli.models.engine import Engine
 from attncli.models.rows import LayerMask, batches
-from attncli.models.taken import RequestTaps, as_record, read_by
+from attncli.models.taken import RequestTaps, as_record, read_by, select_in
 from attncli.models.taps import Outputs
 from attncli.models.walk import Beginning
 from attncli.models.weighing import weigh
@@ -30,7 +30,7 @@ from attncli.record.selection import Input
 from attncli.text.tokens import Tokens
 
 Head = tuple[int, int]  # (layer, head)
-_Edge = tuple[int, int]  # (query, key), places in the text
+_Edge = tuple[int, int]  # (query, key), positions in the text
 _Rule = Callable[[Block, Tensor], Tensor]
 
 
@@ -60,7 +60,7 @@ class Reweigh:
 class Hide:
     """Hides keys from queries in some heads, as a mask does. edges: (query, key).
 
-    Their scores are -inf, and the row's other weights sum to 1 again. A row with no key left gives 0.
+    Their scores are -inf, and the remaining weights of the row are rescaled to sum to 1. A row without keys gives 0.
     """
 
     heads: Sequence[Head]
@@ -72,7 +72,7 @@ C = TypeVar("C", Put, Reweigh, Hide)
 
 
 class Changed(Tap):
-    """Makes a change to each text of a batch, by the text's number; None leaves a text as it is."""
+    """Makes a change to each text of a batch, by the text's number; None leaves a text unchanged."""
 
     def __init__(self, changes: Sequence[Change | None]) -> None:
         self.changes_weights = any(isinstance(change, Reweigh) for change in changes)
@@ -102,8 +102,7 @@ class Changed(Tap):
         shown = shown.to(block.query.device)
         for place, change, heads in hiding:
             shown[place, heads] = ~_edge_mask(change.edges, block)[0]
-        mask = block.mask or LayerMask(None, None)
-        return block._replace(mask=LayerMask(shown if mask.shown is None else shown & mask.shown, mask.window))
+        return block._replace(mask=(block.mask or LayerMask(None, None)).hiding(shown))
 
     def places(self, block: Block) -> Sequence[int]:
         return sorted({place for _, _, heads in self._changes_in(block, Reweigh) for place in heads})
@@ -127,17 +126,17 @@ class Changed(Tap):
 
 
 def put(heads: Sequence[Head], source: Tensor) -> Put:
-    """Put the outputs of a source there: `[layer, head, head_dim]` or `[layer, token, head, head_dim]`."""
+    """Replace outputs by those of a source, `[layer, head, head_dim]` or `[layer, token, head, head_dim]`."""
     return Put({(layer, head): source[layer, ..., head, :] for layer, head in heads})
 
 
 def silence(heads: Sequence[Head]) -> Put:
-    """Put 0 in place of outputs (Michel et al. 2019, section 2.3)."""
+    """Replace outputs by 0 (Michel et al. 2019, section 2.3)."""
     return Put(dict.fromkeys(heads, 0.0))
 
 
 def uniform(block: Block, weights: Tensor) -> Tensor:
-    """Give each key that a query may attend to an equal weight; a rule of `Reweigh`."""
+    """Give all visible keys of a query equal weights; a rule of `Reweigh`."""
     allowed = torch.ones_like(weights, dtype=torch.bool)
     if (mask := block.allowed()) is not None:
         allowed &= mask
@@ -146,7 +145,7 @@ def uniform(block: Block, weights: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ZeroEdges:
-    """A rule of `Reweigh`: no weight along these edges, and the others stay as they are."""
+    """A rule of `Reweigh`: sets the weights of these edges to 0, and leaves the others unchanged."""
 
     edges: Sequence[_Edge]
 
@@ -158,7 +157,7 @@ class ZeroEdges:
 
 
 def _edge_mask(edges: Sequence[_Edge], block: Block) -> Tensor:
-    """Mark these edges of a text, bool `[1, 1, query, key]`, without those of tokens that are still to be written."""
+    """Mark these edges of a text, bool `[1, 1, query, key]`, except edges of tokens that are not written yet."""
     made = torch.zeros(1, 1, _queries_of(block), block.run.keys, dtype=torch.bool, device=block.query.device)
     there = [(query, key) for query, key in edges if query < made.shape[2] and key < made.shape[3]]
     if there:
@@ -168,17 +167,17 @@ def _edge_mask(edges: Sequence[_Edge], block: Block) -> Tensor:
 
 
 def _queries_of(block: Block) -> int:
-    """Return the number of queries of a text up to the block's last one, which may follow kept ones."""
+    """Return the number of queries of a text up to the block's last one, including cached ones."""
     return max(block.run.length, block.queries.stop)
 
 
 # --- copies of a text -----------------------------------------------------------------------------------
 
 
-class Apart(Tap):
-    """Computes the weights of a block for other taps, apart from the outputs of the walk.
+class SeparateWeights(Tap):
+    """Computes the weights of a block for other taps, separately from the outputs of the walk.
 
-    So the outputs are those of a walk that keeps no weights, to the last bit.
+    So the outputs are bitwise those of a walk that keeps no weights.
     """
 
     def __init__(self, taps: Sequence[Tap]) -> None:
@@ -193,9 +192,9 @@ class Apart(Tap):
 class Unchanged:
     """A text in the network without a change.
 
-    states: the input of each layer, and the output of the last, `[token, hidden_size]` each. A network whose walk can't
-    begin at a later layer has only the first and the last of these. masks: the keys that each layer may attend to.
-    record: its maps, if they were requested.
+    states: the input of each layer, and the output of the last, `[token, hidden_size]` each; only the first and the
+    last if the network's walk can't begin at a later layer. masks: the visible keys in each layer. record: its maps, if
+    they were requested.
     """
 
     model: Engine
@@ -214,7 +213,9 @@ class Unchanged:
         taps: Sequence[Tap] = (),
         request: Request | None = None,
     ) -> "Unchanged":
-        """request: the weights to keep from the same walk (`Apart`).
+        """Run a text through the network without a change.
+
+        request: the weights to keep from the same walk (`SeparateWeights`).
 
         Raises RequestError for an unknown mask, layer or head.
         """
@@ -226,8 +227,8 @@ class Unchanged:
                 *states, last = model.walk(rows, taps)
             else:
                 axes = [axes_of(request.grouping, tokens.plain, read_by(tokens, model.part))]
-                maps = RequestTaps(model, rows, axes, model.resolve_selection(request), norms=False)
-                *states, last = model.walk(rows, [*taps, Apart(maps.taps)])
+                maps = RequestTaps(model, rows, axes, select_in(model, request), norms=False)
+                *states, last = model.walk(rows, [*taps, SeparateWeights(maps.taps)])
                 record = as_record(model, maps.text_results(rows.runs[0], [None])[0], request)
             made = [state[: rows.runs[0].length] for state in states]
             return cls(model, tokens, mask, [*made, *rows.last(last)], rows.runs[0].masks, record)
@@ -251,9 +252,9 @@ def run_changes(
 ) -> Iterator[tuple[list[int], list[Tensor]]]:
     """Yield the output of the last layer under each change, batch by batch.
 
-    Each item has the places of some changes, and for each text its copies `[change, token, hidden_size]`. Changes that
-    begin at the same layer share a batch. others: the changes of all texts but the first, to the same heads; by default
-    the same changes.
+    Each item has the indices of some changes, and for each text its copies `[change, token, hidden_size]`. Changes that
+    begin at the same layer share a batch. others: the changes of all texts except the first, to the same heads; by
+    default the same changes.
     """
     begins: dict[int, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
@@ -270,7 +271,7 @@ def run_changes(
 
 # --- outputs on other texts ----------------------------------------------------------------------------
 
-MOST_TOKENS = 2**14  # more tokens would change a mean by less than texts differ
+MOST_TOKENS = 2**14  # more tokens would change a mean by less than the difference between texts
 
 
 @dataclass(frozen=True)
@@ -304,12 +305,14 @@ def head_outputs(model: Engine, texts: Iterable[Tokens], mask: str | None = None
 
 def usual_outputs(model: Engine, mask: str | None = None) -> HeadOutputs:
     """Run the short texts that come with the program."""
-    with no_notices():  # that one of these texts was cut is not worth a Notice
-        return head_outputs(model, model.tokenize(map(Input, lines()), None), mask)
+    with no_notices():  # a cut sample text is not worth a Notice
+        return head_outputs(model, model.tokenizer.encode_each(map(Input, lines()), None), mask)
 
 
 def of_batch(model: Engine, batch: Sequence[Tokens], mask: str | None) -> Tensor:
-    """Run a batch: `[layer, token, head, head_dim]` without [PAD]; 0 in layers without attention."""
+    """Return the outputs of all heads on a batch, `[layer, token, head, head_dim]` without [PAD]; 0 in layers without
+    attention.
+    """
     keep = Outputs()
     with torch.inference_mode():
         for _ in model.walk(model.rows(batch, mask), [keep]):

@@ -1,9 +1,9 @@
-"""Gradients of a question's number: by the gates of heads, by the weights, and by the input vectors.
+"""Gradients of a question's number with respect to head gates, weights and input vectors.
 
 gradient x input: x_i · ∂ number / ∂ x_i, where x_i is the vector that goes into the first layer for token i (Denil et
-al. 2014, "Extraction of Salient Sentences from Labelled Documents"; Shrikumar et al. 2017). A distance is least where
-nothing is changed and has a corner there: instead, the slope in that direction, mean over t of ‖J_ti x_i‖ / ‖x_t‖. A
-divergence is flat there, so that it has no gradient.
+al. 2014, "Extraction of Salient Sentences from Labelled Documents"; Shrikumar et al. 2017). A distance has its minimum
+at the unchanged network, where it has a corner and no gradient. Its slope along x_i is used instead, the mean over t of
+‖J_ti x_i‖ / ‖x_t‖. The gradient of a divergence is 0 there.
 
 gradient x attention: R = I, then R += mean over heads of max(0, ∂ number / ∂ A ⊙ A) R, layer by layer (Chefer et al.
 2021, "Generic Attention-model Explainability", ICCV, equations 5 and 6).
@@ -24,9 +24,9 @@ from attncli.models.walk import Beginning
 
 
 class ByFormula(Tap):
-    """Computes attention by its formula, which has derivatives in every mode; fused kernels have not."""
+    """Computes attention by its formula, which is differentiable in every mode, unlike fused kernels."""
 
-    by_formula = True
+    differentiable = True
 
 
 class _Weights(ByFormula):
@@ -92,8 +92,9 @@ def relevance(layers: list[tuple[Tensor, Tensor]]) -> Tensor:
 def input_slopes(text: Unchanged) -> Doubles:
     """Compute the mean over t of ‖J_ti x_i‖ / ‖x_t‖ for each token i, `[token]`.
 
-    x_t is an output of the last layer, and J its Jacobian by the input of the first. Each copy of the text has the x_i
-    of another token as its direction. J u is the gradient of Jᵀ v by v, along u: two backward passes.
+    x_t is an output of the last layer, and J its Jacobian with respect to the input of the first. Each copy of the text
+    has the x_i of one token as its direction. J u is the gradient of Jᵀ v with respect to v, along u: two backward
+    passes.
     """
     count, model = len(text.tokens), text.model
     together = max(1, model.batch_tokens // count)

@@ -2,16 +2,16 @@
 
     logit = f(x + Σ_h o_h W_O,h + Σ feed-forward)
 
-f is the final norm and then the head of the checkpoint. With the scale of every norm frozen, and every activation of
-the checkpoint's head frozen as a factor, the way from a head's output o_h to the logit is linear: the residual
-connection, the norms on it, and f. A head adds o_h · (slope of the logit by o_h) on that way (direct logit attribution;
-Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). What later heads and feed-forward networks
-make of o_h is not in it: the effect of silencing the head has that too.
+f is the final norm and then the output head. With the scale of every norm frozen, and every activation of the output
+head frozen as a factor, the direct path from a head's output o_h to the logit is linear: the residual connection, the
+norms on it, and f. A head adds o_h · ∂ logit / ∂ o_h along that path (direct logit attribution; Elhage et al. 2021, "A
+Mathematical Framework for Transformer Circuits"). It excludes the effect through later heads and feed-forward networks,
+which the effect of silencing the head includes.
 
 The logit lens applies f to the vectors of an earlier layer (nostalgebraist 2020, "interpreting GPT: the logit lens").
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -23,18 +23,18 @@ from torch import Tensor, nn
 from attncli.attention import FeedForward, GatedFeedForward
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking
-from attncli.effects.question import LabelQuestion, Left, make_question
+from attncli.effects.question import LabelQuestion, RemainingTokens, make_question
 from attncli.models.block import Block, Tap
 from attncli.models.engine import Engine
 from attncli.models.model import own_network
 from attncli.models.network import NO_ACTIVATION, Linear
 from attncli.models.output import Output
 from attncli.models.outputs import HeadNetwork
-from attncli.text.tokens import Tokens, masked
+from attncli.text.tokens import Tokens, mask_positions
 
 _VOCABULARY = ("next", "words")  # outputs that predict tokens
-_ROUNDINGS = 100  # by which a frozen norm may be off
-_LINEAR = 0.05  # of the largest logit, by which a linear head may be off: in half precision
+_ROUNDINGS = 100  # tolerance of a frozen norm, in eps
+_LINEAR = 0.05  # tolerance of a linear head in half precision, as a share of the largest logit
 
 
 def token_output(model: Engine) -> tuple[str, Output]:
@@ -43,7 +43,7 @@ def token_output(model: Engine) -> tuple[str, Output]:
     for name, output in outputs.items():
         if output.kind in _VOCABULARY:
             return name, output
-    why = next((refused[name] for name in _VOCABULARY if name in refused), "its files have no head for that")
+    why = next((refused[name] for name in _VOCABULARY if name in refused), "its files have no such output head")
     raise RequestError(
         f"{model.place.name} predicts no tokens ({why}): use a decoder (-m smollm2) or a network for words at [MASK] "
         "(-m bert-base)"
@@ -51,11 +51,11 @@ def token_output(model: Engine) -> tuple[str, Output]:
 
 
 def check_place(model: Engine, output: Output, tokens: Tokens, at: str | None, option: str) -> None:
-    """Raises RequestError unless a token is named or the text has one [MASK], where words are predicted.
+    """Raises RequestError if words are predicted, unless a token is named or the text has one [MASK].
 
-    option: the one that names a token.
+    option: the option that names a token.
     """
-    if output.kind == "words" and at is None and (count := len(masked(tokens))) != 1:
+    if output.kind == "words" and at is None and (count := len(mask_positions(tokens))) != 1:
         raise RequestError(
             f"{model.place.name} predicts the word at [MASK], and this text has {count}: write one, or name a token "
             f"with {option}"
@@ -63,9 +63,10 @@ def check_place(model: Engine, output: Output, tokens: Tokens, at: str | None, o
 
 
 def logit_question(model: Engine, text: str, asking: Asking, option: str = "--at") -> LabelQuestion:
-    """Ask for the logit of the target, or of the token that is likeliest.
+    """Return the question for the logit of the target, or of the likeliest token.
 
-    It is at the token `asking.at`; by default at the last token, or at [MASK]. option: the one that names that token.
+    It is measured at the token `asking.at`; by default at the last token, or at [MASK]. option: the option that names
+    that token.
 
     Raises RequestError for a model that predicts no tokens, and as `make_question` does.
     """
@@ -79,20 +80,22 @@ def logit_question(model: Engine, text: str, asking: Asking, option: str = "--at
 # --- direct logit attribution ---------------------------------------------------------------------------
 
 
-class DirectWay(NamedTuple):
-    """The outputs of one layer's heads, and the slope of the logit by them, `[head, token, head_dim]` each."""
+class DirectPath(NamedTuple):
+    """The outputs of one layer's heads, and the derivatives of the logit with respect to them, `[head, token,
+    head_dim]` each.
+    """
 
     outputs: Tensor
     slopes: Tensor
 
     @property
     def adds(self) -> list[float]:
-        """What each head adds to the logit."""
+        """The contribution of each head to the logit."""
         return (self.outputs.double() * self.slopes.double()).sum(dim=(1, 2)).tolist()
 
 
-class _CutOff(Tap):
-    """Keeps the outputs of all heads, cut off from what they are made of. kept: `[1, head, token, head_dim]`."""
+class _Detach(Tap):
+    """Detaches the outputs of all heads from their inputs, and keeps them. kept: `[1, head, token, head_dim]`."""
 
     def __init__(self) -> None:
         self.kept: dict[int, Tensor] = {}
@@ -102,13 +105,13 @@ class _CutOff(Tap):
         return kept
 
 
-def direct_ways(question: LabelQuestion) -> dict[int, DirectWay]:
-    """Return the direct way from the heads of every layer to a logit, by layer.
+def direct_paths(question: LabelQuestion) -> dict[int, DirectPath]:
+    """Return the direct path from the heads of every layer to a logit, by layer.
 
-    Raises RequestError for a network of transformers where it is unknown.
+    Raises RequestError for a network of transformers whose direct paths are unknown.
     """
     [text] = question.texts
-    model, cut = text.model, _CutOff()
+    model, cut = text.model, _Detach()
     with torch.inference_mode(False), torch.enable_grad(), _frozen(model, question.output):
         last = torch.stack(model.last_hidden([text.tokens], text.mask, [cut]))
         logit = question([last])[0]
@@ -119,20 +122,20 @@ def direct_ways(question: LabelQuestion) -> dict[int, DirectWay]:
     ways = {}
     for (layer, outputs), slope in zip(cut.kept.items(), slopes, strict=True):
         if slope is None:
-            raise _unknown(model, f"the way from layer {layer} to a logit is not the residual connection alone")
-        ways[layer] = DirectWay(outputs[0].detach(), slope[0])
+            raise _unknown(model, f"the path from layer {layer} to a logit is more than the residual connection")
+        ways[layer] = DirectPath(outputs[0].detach(), slope[0])
     return ways
 
 
 def _unknown(model: Engine, why: str) -> RequestError:
-    return RequestError(f"what a head of {model.place.name} adds to a logit is unknown: {why}")
+    return RequestError(f"the contribution of a head of {model.place.name} to a logit is unknown: {why}")
 
 
 def _check_linear(question: LabelQuestion, last: Tensor) -> None:
-    """Raises RequestError unless the head of the checkpoint is linear: its code is transformers'."""
+    """Raises RequestError unless the checkpoint's output head, which runs in transformers, is linear."""
     with torch.no_grad():
         none, once, back = question.logits_of(
-            [Left(one, range(len(one))) for one in (0 * last[0], last[0], -8 * last[0])]
+            [RemainingTokens(one, range(len(one))) for one in (0 * last[0], last[0], -8 * last[0])]
         )
     if (back - none + 8 * (once - none)).abs().max() > _LINEAR * (8 * (once - none)).abs().max():
         raise _unknown(question.texts[0].model, "its output head is not linear")
@@ -157,7 +160,7 @@ _Hook = Callable[[nn.Module, Any, Tensor], Tensor]
 
 
 def _hook_of(module: nn.Module) -> _Hook | None:
-    """Return the hook that freezes a module, or cuts off its output; None where nothing needs to be done."""
+    """Return the hook that freezes a module or detaches its output; None if nothing needs to be done."""
     match module:
         case FeedForward() | GatedFeedForward():
             return _detached
@@ -169,7 +172,8 @@ def _hook_of(module: nn.Module) -> _Hook | None:
 
 
 def _hooks_in_theirs(model: Engine) -> Iterator[tuple[nn.Module, _Hook]]:
-    """Yield the modules of a network of transformers to freeze, or to cut off: linear layers other than W_O.
+    """Yield the modules of a network of transformers with their hooks: norms to freeze, and linear layers other than
+    W_O to detach.
 
     Raises RequestError for a layer with parameters of an unknown kind.
     """
@@ -185,7 +189,7 @@ def _hooks_in_theirs(model: Engine) -> Iterator[tuple[nn.Module, _Hook]]:
             if id(module) in inside and id(module) not in kept:
                 yield module, _detached
         elif id(module) in inside and not isinstance(module, nn.Embedding) and list(module.parameters(recurse=False)):
-            raise _unknown(model, f"its {type(module).__name__} is computed by transformers in an unknown way")
+            raise _unknown(model, f"transformers computes its {type(module).__name__} in an unknown way")
 
 
 def _detached(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
@@ -193,13 +197,13 @@ def _detached(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
 
 
 def _frozen_activation(module: Any, inputs: Any, output: Tensor) -> Tensor:
-    """Return z · f(z)/z, in which the factor f(z)/z is frozen; for GELU and SiLU it is their gate."""
+    """Return z · f(z)/z with the factor f(z)/z frozen, which is the gate of GELU and SiLU."""
     z = F.linear(inputs[0], module.weight, module.bias)
     return z * (output / z).detach().nan_to_num(0.0)
 
 
 def _frozen_cap(module: Any, inputs: Any, output: Tensor) -> Tensor:
-    """Return the scores times the frozen factor by which a softcap makes them smaller."""
+    """Return the scores times the frozen factor of their softcap."""
     scores = module.scores(module.parts(inputs[0]))
     return scores * (output / scores).detach().nan_to_num(1.0)
 
@@ -207,7 +211,7 @@ def _frozen_cap(module: Any, inputs: Any, output: Tensor) -> Tensor:
 def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
     """Return (x - mean(x)) g s + b, or x g s + b, with the scale s frozen: a LayerNorm or an RMSNorm of any class.
 
-    g, b and whether the mean is subtracted follow from what the norm makes of three vectors. Raises RequestError for a
+    g, b and whether the mean is subtracted follow from the norm's outputs for three vectors. Raises RequestError for a
     norm of another form.
     """
     [x] = inputs
@@ -226,10 +230,11 @@ def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
         scale = scale / wide.square().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
         frozen = line * scale.to(line.dtype) + bias
         off = (frozen - output).abs().max()
-        step = max(torch.finfo(output.dtype).eps, torch.finfo(torch.float32).eps)  # in which transformers normalises
+        step = max(torch.finfo(output.dtype).eps, torch.finfo(torch.float32).eps)  # transformers normalises in float32
         if off > _ROUNDINGS * step * max(1.0, float(output.abs().max())):
             raise RequestError(
-                f"what a head adds to a logit is unknown: {type(module).__name__} is neither a LayerNorm nor an RMSNorm"
+                f"the contribution of a head to a logit is unknown: {type(module).__name__} is neither a LayerNorm nor "
+                "an RMSNorm"
             )
     return line * scale.to(line.dtype) + bias
 
@@ -237,11 +242,13 @@ def _frozen_norm(module: Any, inputs: Any, output: Tensor) -> Tensor:
 # --- the logit lens -------------------------------------------------------------------------------------
 
 
-def lens(model: Engine, output: Output, tokens: Tokens, place: int, mask: str | None = None) -> Tensor:
-    """Return log P of every token, as the vectors at a place after the embeddings and after each layer predict it.
+def lens(
+    model: Engine, output: Output, tokens: Tokens, places: Iterable[int], mask: str | None = None
+) -> Iterator[Tensor]:
+    """Yield log P of every token at each position, as predicted after the embeddings and after each layer.
 
-    `[layer + 1, label]`, float64: the final norm and the head of the checkpoint, applied to each. The last row is what
-    the model predicts. Raises RequestError where transformers runs the network and its final norm is unknown.
+    `[layer + 1, label]`, float64: the final norm and the output head, applied to each. The last row is the model's
+    prediction. Raises RequestError if transformers runs the network and its final norm is unknown.
     """
     with torch.inference_mode():
         own = own_network(model)
@@ -249,17 +256,19 @@ def lens(model: Engine, output: Output, tokens: Tokens, place: int, mask: str | 
             states, norm = model.hidden_states(tokens, mask), own.network.final_norm
         else:
             states, norm = _states_of_theirs(model, tokens, mask)
-        vectors = torch.stack([one[place] for one in states])
-        if norm is not None:
-            vectors = torch.cat([norm(vectors[:-1]), vectors[-1:]])
-        [logits] = output([vectors], [tokens])
-        return logits.double().log_softmax(dim=-1)
+        for place in places:
+            vectors = torch.stack([one[place] for one in states])
+            if norm is not None:
+                vectors = torch.cat([norm(vectors[:-1]), vectors[-1:]])
+            [logits] = output([vectors], [tokens])
+            yield logits.double().log_softmax(dim=-1)
 
 
 def _states_of_theirs(model: Any, tokens: Tokens, mask: str | None) -> tuple[list[Tensor], nn.Module | None]:
-    """Return the vectors after every layer of a network of transformers, and its final norm, if layers end without one.
+    """Return the vectors after every layer of a network of transformers, and its final norm, unless that belongs to the
+    last layer.
 
-    Raises RequestError where no norm makes the last vectors.
+    Raises RequestError if the last vectors do not come from a norm.
     """
     seen: list[tuple[str, nn.Module, Tensor]] = []
     with ExitStack() as stack:
@@ -270,6 +279,6 @@ def _states_of_theirs(model: Any, tokens: Tokens, mask: str | None) -> tuple[lis
         states = model.hidden_states(tokens, mask)
     name, norm, made = seen[-1] if seen else ("", None, states[-1][None, :0])
     if not torch.equal(made.reshape(-1, made.shape[-1]), states[-1]):
-        raise RequestError(f"the final norm of {model.place.name} is unknown, which a lens applies after every layer")
+        raise RequestError(f"a lens needs the final norm, which is unknown in {model.place.name}: use another model")
     of_layer = any(part.isdigit() for part in name.split("."))
     return states, None if of_layer else norm

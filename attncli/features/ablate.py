@@ -1,15 +1,15 @@
-"""Ablate heads, and measure what an output does without them.
+"""Ablate heads, and measure how an output changes.
 
 A head's output is replaced, before the projection that joins the heads: by 0 (Michel et al. 2019, "Are Sixteen Heads
 Really Better than One?"), by its mean over tokens of other texts, or by its outputs at tokens drawn from them
-(resample; Chan et al. 2022, "Causal Scrubbing"). The three ask different things: what is left without any output of the
-head, without what it says about this text, and with what it says about another one. They disagree.
+(resample; Chan et al. 2022, "Causal Scrubbing"). The three answer different questions: how the output changes without
+the head, without its information about this text, or with its information about another text. They disagree.
 
-    effect = the output with heads replaced - the output without
+    effect = the output with heads replaced - the output of the unchanged network
 
-With several texts, more and more heads are silenced too, first those that matter least, by their effects or by their
-importance; as a control in random orders (Michel et al. 2019, section 4). An order measured on the texts that made it
-would overfit. So every second text makes the order, and the others measure the output.
+With several texts, more and more heads are silenced, those with the smallest effect or importance first (Michel et al.
+2019, section 4). Random orders are the control. An order that is measured on the texts that it was found on would
+overfit. So every second text is used to find the order, and the others to measure the output.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
-from attncli.analysis.luck import mean_interval
+from attncli.analysis.significance import mean_interval
 from attncli.base import choices
 from attncli.base.arrays import Brief, Doubles, largest_first, titled
 from attncli.base.choices import check_texts
@@ -33,7 +33,6 @@ from attncli.effects.asking import (
     MeasuredOutput,
     OutputDocument,
     describe_direction,
-    describe_output,
 )
 from attncli.features import options
 from attncli.features.inputs import AskedRun, read_lines
@@ -52,12 +51,12 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
     from attncli.models.engine import Engine
 
-DRAWS = 5  # of a resampled head; the effect is their mean
+DRAWS = 5  # draws per resampled head; the effect is their mean
 STEPS = 8  # numbers of silenced heads at which the output is measured
 RANDOM = 5  # random orders of heads
-MOST_TEXTS = 5000  # of a file: hours for a small model
+MOST_TEXTS = 5000  # texts of a file, which already take a small model hours
 LISTED = 5  # heads in the terminal
-ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts that make the orders, and texts that measure them
+ORDERING, MEASURING = slice(0, None, 2), slice(1, None, 2)  # texts to find the orders on, and texts to measure on
 
 
 @measure(options.AskedOptions, saved_as="effects")
@@ -82,15 +81,15 @@ def ablate(
     ] = None,
     layer: options.Layers = None,
     head: options.HeadsOption = None,
-    top: Annotated[int, options.top("List N heads.")] = LISTED,
+    top: Annotated[int, options.top("List the N largest effects.")] = LISTED,
     **asked: "Unpack[options.AskedOptions]",
 ) -> "Ablation":
     """Measure how an output changes without a head.
 
     Effect: the output without a head minus the output with it, for each head, each layer and all heads. The output is
     the cosine of two texts, the probability of a label, the divergence of the prediction, or how far the last vectors
-    move. Several texts: means, intervals (of at least 3 texts), importance, and the effect of silencing more and more
-    heads, compared with random heads.
+    move. Gradients give each head's importance. Several texts get means, intervals (from 3 texts on), and the effects
+    of silencing more and more heads, ordered by effect, by importance and at random.
 
     \b
     Examples:
@@ -106,8 +105,8 @@ def ablate(
     run = AskedRun.of(model, text, file, whole, **asked)
     if len(run.texts) > MOST_TEXTS:
         raise RequestError(
-            f"{file or 'text'} has {len(run.texts):,} texts, and ablate takes at most {MOST_TEXTS:,}: give some of its "
-            f"lines (head -n {MOST_TEXTS})"
+            f"{file or 'text'} has {len(run.texts):,} texts; ablate takes at most {MOST_TEXTS:,}. Cut the file with "
+            f"head -n {MOST_TEXTS}."
         )
     others = read_lines(reference) if isinstance(reference, str) else reference
     if others is not None:
@@ -129,16 +128,17 @@ def ablate(
 
 # --- results --------------------------------------------------------------------------------------------
 
-FEWEST = 3  # texts that an interval of their mean needs
-COVERED = 0.96  # of intervals around normal effects hold the mean; around skewed ones, as real effects are, some 0.95
+FEWEST = 3  # texts that an interval of the mean needs
+COVERED = 0.96  # share of intervals that contain the mean of normal effects; for real, skewed effects about 0.95
 
 
 @dataclass(frozen=True, repr=False)
 class Curve(Brief):
     """The effects of silencing more and more heads.
 
-    by: the criterion of the order, "effect", "importance" or "random". heads: the order, (layer, head), the first to be
-    silenced first; of random orders the first draw. removed: numbers of heads; effects: mean over texts `[draw, step]`.
+    by: the criterion of the order, "effect", "importance" or "random". heads: the order as (layer, head), first
+    silenced first; for random orders, the first draw. removed: the number of silenced heads at each step; effects: mean
+    over texts `[draw, step]`.
     """
 
     by: str
@@ -148,7 +148,7 @@ class Curve(Brief):
 
 
 class _EffectEntry(TypedDict):
-    """By way, then by layer."""
+    """The effects by way, then by layer."""
 
     layer: Annotated[int, "layer number in the model"]
     head: Annotated[int, "head number in its layer"]
@@ -161,23 +161,22 @@ class _EffectEntry(TypedDict):
     interval: NotRequired[
         Annotated[
             list[float],
-            "the ends of an interval for the mean over all texts like these (Student's t), which contains it about 19 "
-            "times in 20; for at least 3 texts",
+            "the ends of a confidence interval of the mean (Student's t, about 95%); for at least 3 texts",
             "`[2]`",
         ]
     ]
     importance: NotRequired[
         Annotated[
             float,
-            "mean over texts of the absolute derivative by the head's gate (Michel et al. 2019); missing for a "
-            "divergence or a distance",
+            "mean over texts of the absolute derivative with respect to the head's gate (Michel et al. 2019); missing "
+            "for a divergence or a distance",
             "in that unit",
         ]
     ]
 
 
 class _LayerEntry(TypedDict):
-    """All these heads of a layer together."""
+    """All selected heads of a layer together."""
 
     layer: int
     way: choices.Way
@@ -185,7 +184,7 @@ class _LayerEntry(TypedDict):
 
 
 class _TogetherEntry(TypedDict):
-    """All these heads of all these layers together."""
+    """All selected heads of all selected layers together."""
 
     way: choices.Way
     effect: Annotated[float, "", "in that unit"]
@@ -221,8 +220,8 @@ class Ablation(Result):
     """The effects of silencing heads.
 
     layers, heads: numbers in the model. ways: the replacement of a head's output: "zero", "mean", "resample".
-    effects: `[text, way, layer, head]`, each head by itself, NaN where none was chosen; of_layers: `[text, way,
-    layer]`, these heads of a layer together; together: `[text, way]`, all of them.
+    effects: `[text, way, layer, head]`, one head at a time, NaN for heads that were not chosen; of_layers: `[text, way,
+    layer]`, the chosen heads of a layer together; together: `[text, way]`, all chosen heads.
     importance: `[layer, head]`, mean over texts of |∂ output / ∂ gate|; None where it is 0 by definition.
     pairs: the heads, (layer, head), if they are not all `heads` of all `layers`.
     curves: of several texts. listed: the number of heads that the terminal lists.
@@ -320,7 +319,7 @@ class Ablation(Result):
 
     def report(self) -> Report:
         """Show a number per head and way, the heads with the largest effects, whole layers, and the curves."""
-        title = [model_name(self.model.full_name), describe_output(self.answer), f"mask {self.answer.mask}"]
+        title = [model_name(self.model.full_name), str(self.answer), f"mask {self.answer.mask}"]
         if self.texts > 1:
             title.append(f"mean of {self.texts} texts")
         panels = [Panel(way, effects, REPLACED[way]) for way, effects in zip(self.ways, self.mean, strict=True)]
@@ -350,12 +349,13 @@ class Ablation(Result):
         ]
         if len(self.layers) > 1:
             rows.append(["all of these", *(signed(effect) for effect in self.together.mean(axis=0))])
-        return Table(list(map(Column, ["all heads of", *self.ways])), rows)
+        return Table([Column("all heads of"), *columns_of_ways(self.ways)], rows)
 
     def _curves_table(self) -> Table:
         """Return a row per number of silenced heads, and a column per order."""
-        columns = ["heads removed", *(curve.by for curve in self.curves), "random, least", "random, most"]
-        *_, random = self.curves
+        *others, random = self.curves
+        columns = ["heads silenced", *(f"by {curve.by}" for curve in others)]
+        columns += [f"random, {name}" for name in ("mean", "least", "most")]
         rows = []
         for step, count in enumerate(random.removed):
             drawn = random.effects[:, step]
@@ -365,23 +365,23 @@ class Ablation(Result):
 
 
 REPLACED = {
-    "zero": "the head gives 0",
-    "mean": "the head gives its mean over tokens of other texts",
-    "resample": "the head gives its outputs at tokens drawn from other texts",
+    "zero": "head output replaced by 0",
+    "mean": "head output replaced by its mean over tokens of other texts",
+    "resample": "head output replaced by its outputs at random tokens of other texts",
 }
-IMPORTANCE = "importance: |slope of the output by the head's gate|, mean over texts (Michel et al. 2019)"
+IMPORTANCE = "importance: |∂ output / ∂ gate of the head|, mean over texts (Michel et al. 2019)"
 INTERVAL = (
-    "from, to: an interval for the mean over all texts like these (Student's t); about 19 of 20 such intervals hold "
-    "it, fewer where few texts have the largest effects by far"
+    "from, to: a 95% confidence interval of the mean (Student's t); too narrow if a few texts have far larger effects "
+    "than the others"
 )
-NO_INTERVAL = "no interval of the mean: it needs at least 3 texts"
+NO_INTERVAL = "no confidence interval of the mean: it needs at least 3 texts"
 
 
 def heads_table(found: Ablation, top: int) -> Table:
     """Return a row per head, the largest effect of the first way first."""
     mean, around = found.mean, found.interval()
-    columns = ["head", *found.ways, *(["from", "to"] if around else [])]
-    columns += [] if found.importance is None else ["importance"]
+    columns = [Column("head"), *columns_of_ways(found.ways), *map(Column, ["from", "to"] if around else [])]
+    columns += [] if found.importance is None else [Column("importance")]
     rows = []
     for numbers in found.ranked()[:top]:
         layer, head = found.layers.index(numbers[0]), found.heads.index(numbers[1])
@@ -391,7 +391,12 @@ def heads_table(found: Ablation, top: int) -> Table:
         if found.importance is not None:
             row.append(f"{found.importance[layer, head]:.2g}")
         rows.append(row)
-    return Table(list(map(Column, columns)), rows)
+    return Table(columns, rows)
+
+
+def columns_of_ways(ways: Sequence[str]) -> list[Column]:
+    """Return a column per way of silencing: "effect" for one way, else their names."""
+    return [Column(f"effect, {way}" if len(ways) > 1 else "effect") for way in ways]
 
 
 # --- what is computed -----------------------------------------------------------------------------------
@@ -407,10 +412,13 @@ def ablation(
     heads: Heads = "all",
     mask: str | None = None,
 ) -> Ablation:
-    """Measure the effects on `count` questions of one kind, asked under this mask. The rest is as for `ablate`.
+    """Measure the effects on `count` questions of one kind, under this mask.
+
+    The other parameters are those of `ablate`.
 
     The importance of a head is |∂ output / ∂ gate| (Michel et al. 2019, section 2.3, equation 3, with the output in
-    place of their loss). A divergence and a distance are least where nothing is changed, so that their slopes are 0.
+    place of their loss). A divergence or a distance has its minimum at the unchanged network, where its derivative is
+    0.
     """
     from attncli.effects.change import head_outputs, put, silence, usual_outputs
     from attncli.effects.gradients import gate_gradients
@@ -424,10 +432,10 @@ def ablation(
     elif reference is None:
         outputs = usual_outputs(model, mask)
     else:
-        outputs = head_outputs(model, model.tokenize(map(Input, reference), None), mask)
+        outputs = head_outputs(model, model.tokenizer.encode_each(map(Input, reference), None), mask)
 
     def changes_by(way: choices.Way, tokens: int) -> "list[Put]":
-        """Return the changes that replace each set's outputs, several of a set after each other."""
+        """Return the changes that replace each set's outputs, grouped by set."""
         if outputs is None or way == "zero":
             return [silence(some) for some in sets]
         sources = [outputs.means] if way == "mean" else [outputs.draw(tokens, draw) for draw in range(DRAWS)]
@@ -445,7 +453,7 @@ def ablation(
                 slopes.append(gate_gradients(one).abs().cpu().numpy()[np.ix_(choice.layers, choice.heads)])
             measured.append(one)
     if not measured:
-        raise RequestError("there is no text to ask about")
+        raise RequestError("there is no text to measure on: give TEXT or -f FILE")
     by_set, about = np.array(effects), measured[0]  # [text, way, set]
     found = Ablation(
         model=model.info,
@@ -466,9 +474,10 @@ def ablation(
 
 
 def measure_curves(questions: "Sequence[Question]", found: Ablation, importance: Doubles | None) -> list[Curve]:
-    """Silence more and more heads: first those of small effects, those of small importance, and in random orders.
+    """Silence more and more heads: in the order of their effects, in the order of their importance, in random orders.
 
-    questions: the texts to measure. found: of all texts. importance: `[layer, head]`, of the texts that make the order.
+    questions: the texts to measure. found: the effects on all texts. importance: `[layer, head]`, on the texts that
+    make the order.
     """
     from attncli.effects.change import silence
 

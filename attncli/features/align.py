@@ -50,8 +50,8 @@ def align(
 
     A date becomes YYYY-MM-DD, and the attention is an alignment: one row for each character written, one column for
     each character read. English and Chinese dates of 1950 to 2049; numbers alone are day first, or year first when
-    it has four digits; a weekday is read over. For a text that is no date "none" is written. A day that does not exist
-    is written as it stands, 2021-02-31, and a notice says so.
+    it has four digits; weekdays are ignored. A text that is not a date gives "none". A day that does not exist is
+    copied (2021-02-31), with a notice.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ class _AlignmentEntry(TypedDict):
     """One per text, in order."""
 
     text: Annotated[str, "the input"]
-    output: Annotated[str, "the output: an ISO date, or `none` for a text that is no date"]
+    output: Annotated[str, "the output: an ISO date, or `none` for a text that is not a date"]
     date: Annotated[str | None, "the output, if it is a day from 1950 to 2049"]
     probability: Annotated[float, "of the whole output"]
     doubt: Annotated[str | None, "why the output may be wrong, in words"]
@@ -180,12 +180,13 @@ class AlignedDates(Result):
             self.document,
             picture=self._picture,
             files={**files, PAGE: self._save_page},
+            records=lambda: self.records,
             next=NextCommand("align", {"output_path": "align.html"}),
         )
 
     def _picture(self) -> list[Part]:
         """Return the cross-attention of the one text. Raises RequestError for several."""
-        check_one(len(self.alignments), "give the one to draw as TEXT", lines=False)
+        check_one(len(self.alignments), "give one as TEXT", lines=False)
         return [RecordPicture(self.records[0])]
 
     def _save_page(self, path: Path) -> None:
@@ -197,8 +198,8 @@ class AlignedDates(Result):
 def records_of_alignment(alignment: "Alignment", model: ModelInfo) -> list[AttentionRecord]:
     """Return a record per kind of attention, the cross-attention first.
 
-    A token is a character. In the cross-attention query i is the character that came out there. In the decoder's own
-    it is the one that went in: the character before, and [START] before the first.
+    A token is a character. In the cross-attention, query i is the character written at step i. In the decoder's
+    self-attention it is the input of that step: the previous character, or [START] for the first.
     """
     read, written = list(map(visible, alignment.characters)), alignment.emitted
     tokens = {"cross": (written, read), "encoder": (read, None), "decoder": (["[START]", *written[:-1]], None)}

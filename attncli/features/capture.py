@@ -38,7 +38,11 @@ def capture(
     tokenizer: Annotated[
         str | None,
         option(
-            TEXT, "--tokenizer", metavar="NAME", help="The model whose tokens the ids are.", complete=completion.model
+            TEXT,
+            "--tokenizer",
+            metavar="NAME",
+            help="The model whose tokenizer made the ids.",
+            complete=completion.model,
         ),
     ] = None,
     layer: Annotated[
@@ -51,19 +55,19 @@ def capture(
     measure: Annotated[choices.MeasureName, choice(SELECTION, choices.MeasureName, "--measure", help="")] = "weight",
     call: Annotated[
         int | None,
-        option(SELECTION, "--call", metavar="N", min=0, help="This call of modules that ran several times."),
+        option(SELECTION, "--call", metavar="N", min=0, help="Show call N of modules that are called several times."),
     ] = None,
     top_k: Annotated[
         int,
         option(OUTPUT, "--top-k", rare=True, metavar="N", min=1, help="Name the N strongest keys.", only_shown=True),
     ] = 3,
 ) -> "ProgramMaps":
-    """Run a program of your own, and show the attention of its networks.
+    """Run your program, and show the attention of its networks.
 
-    The program runs unchanged, as `python` runs it; what follows its name is its own. Attention in torch.nn, of
-    scaled_dot_product_attention and written by hand is seen. Then the modules are listed, or with -l and -H a map is
-    shown. With --json the program prints to stderr. The exit code is the program's. That is no sandbox: run only what
-    you trust.
+    The program runs unchanged, as under `python`, with the arguments after its name. Sees attention in torch.nn, in
+    scaled_dot_product_attention, and attention written by hand. Then lists the modules that have attention, or with -l
+    and -H shows a map. With --json the program prints to stderr. The exit code is the program's. This is no sandbox:
+    run only what you trust.
 
     \b
     Examples:
@@ -72,7 +76,7 @@ def capture(
       attncli capture -o maps.safetensors --module package.main
     """
     if not program:
-        raise RequestError("which program? as in: attncli capture my_script.py")
+        raise RequestError("no program given: try attncli capture my_script.py")
     if not module and not Path(program[0]).is_file():
         raise RequestError(
             f"there is no file {program[0]}: give the path of a script, or --module with a module's name"
@@ -89,7 +93,7 @@ class CaptureDocument(TypedDict):
 
 @dataclass(frozen=True, repr=False)
 class ProgramMaps(Result):
-    """A program, and the part of its attention that is shown. It runs when it is shown or saved."""
+    """A program, and the part of its attention to show. The program runs when the result is shown or saved."""
 
     program: list[str]
     module: bool
@@ -145,6 +149,7 @@ class ProgramMaps(Result):
             parts,
             lambda: json.loads("".join(document_text(records))),
             files={**dict.fromkeys(SUFFIXES, save), PAGE: save_page},
+            records=lambda: records,
             code=code,
         )
 
@@ -162,7 +167,7 @@ class ProgramMaps(Result):
 
         calls = None if self.call is None else [self.call]
         seen = capture(tokenizer=self.tokenizer, heads=None if maps else [], calls=calls, measure=self.measure)
-        os.dup2(sys.stderr.fileno(), 2)  # for what it writes past Python
+        os.dup2(sys.stderr.fileno(), 2)  # for output that bypasses sys.stdout
         with seen:
             code = _run(self.program, self.module)
         return seen, code
@@ -196,7 +201,7 @@ def _run(program: list[str], module: bool) -> int:
             return error.code or 0
         print(error.code, file=sys.stderr)  # noqa: T201  (as python does)
         return 1
-    except Exception as error:  # noqa: BLE001  (of the program)
+    except Exception as error:  # noqa: BLE001  (any error of the program)
         import traceback
 
         trace = error.__traceback__

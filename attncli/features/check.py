@@ -1,6 +1,6 @@
-"""Check somebody's attention: is it right, and if not, which mistake does it have? Or a model: which laws does it keep?
+"""Check attention code against the formula and name its mistake, or check which laws of attention a model keeps.
 
-Code runs in a process of its own with limits (`attncli.checks.code.process`), on many kinds of inputs, masks and
+Code runs in a separate process with limits (`attncli.checks.code.process`), on many kinds of inputs, masks and
 precisions, and is compared with softmax(Q Kᵀ / √d_k) V (Vaswani et al. 2017, equation 1). A model of transformers is
 checked by its behaviour (`attncli.checks.behaviour`): change what must not matter, and see which outputs move.
 """
@@ -15,7 +15,9 @@ from typing import Annotated, Any, TypedDict, cast
 import numpy as np
 
 from attncli.base import choices
+from attncli.base.arrays import Bools, Floats
 from attncli.base.errors import RequestError
+from attncli.base.files import PAGE, PICTURES
 from attncli.base.printable import printable, quoted
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
@@ -30,26 +32,11 @@ SECONDS, SHORTEST, LONGEST = 60.0, 0.1, 86_400.0
 GIGABYTES, SMALLEST, LARGEST = 4.0, 0.1, 10_000.0
 
 
-@measure(saves=())
+@measure(saves=(*PICTURES, PAGE))
 def check(
     what: Annotated[str | None, argument("WHAT", "FILE.py:NAME, MODULE:NAME or transformers:TYPE.")] = None,
     text: Annotated[str | None, argument("TEXT", "With -m: the sentence. Without it: a sample.")] = None,
     *,
-    means: Annotated[
-        choices.MaskMeans | None, choice(SELECTION, choices.MaskMeans, "--mask-means", help="The meaning of True: ")
-    ] = None,
-    layout: Annotated[
-        str | None,
-        option(SELECTION, "--layout", metavar="DIMS", help='The dimensions of arrays, as "batch token head d".'),
-    ] = None,
-    map: Annotated[
-        list[str] | None,
-        option(SELECTION, "--map", metavar="NAME=ROLE", help="W_q=query, src=x, ...; may be given again."),
-    ] = None,
-    give: Annotated[
-        list[str] | None,
-        option(SELECTION, "--give", metavar="NAME=VALUE", help="For its constructor; may be given again."),
-    ] = None,
     nowhere: Annotated[
         choices.Nowhere | None,
         choice(
@@ -57,11 +44,15 @@ def check(
             choices.Nowhere,
             "--nowhere",
             rare=True,
-            help="A query that may see nothing gives: ",
+            help="Output of a fully masked row: ",
             show_default="any",
         ),
     ] = None,
-    model: Annotated[str | None, options.model("Put the weights of a layer into it.")] = None,
+    model: Annotated[str | None, options.model("Load weights of a layer of this model into WHAT.")] = None,
+    batch: Annotated[
+        Path | None,
+        option(SELECTION, "--batch", metavar="FILE", help="With -m: your batch, a .pt, .safetensors or .json."),
+    ] = None,
     layer: options.ALayer = None,
     head: options.AHead = None,
     seconds: Annotated[
@@ -71,7 +62,7 @@ def check(
             "--time-limit",
             rare=True,
             metavar="SECONDS",
-            help="End it after this time.",
+            help="Stop the code after this time.",
             show_default=str(SECONDS),
         ),
     ] = None,
@@ -82,19 +73,20 @@ def check(
             "--memory-limit",
             rare=True,
             metavar="GB",
-            help="The memory it may take besides torch's.",
+            help="Its memory limit, on top of torch's.",
             show_default=str(GIGABYTES),
         ),
     ] = None,
-) -> "CheckedCode | CheckedModel":
+) -> "CheckedCode | CheckedModel | CheckedBatch":
     """Check your own attention, and find the mistake.
 
-    Your code runs on many inputs, masks and precisions, and is compared with the formula: in a process of its own, to
-    which files and the network are open. A known mistake is named. Of a model: does it look ahead, does [PAD] leak, are
-    cached steps right? Exit code 1: wrong, 2: can't be checked.
+    Compares your code with the formula of attention on many inputs, masks and precisions, and names known mistakes. The
+    code runs in a process of its own, which can use files and the internet. For a model: does it look ahead, does [PAD]
+    leak, are cached steps right? For a batch: does a token see another document, [PAD] or the future? Exit code 1:
+    wrong, 2: can't be checked.
 
     \b
-    An adapter at the end of the file, if names don't explain how to call it:
+    If parameter names don't show how to call it, end the file with an adapter:
       class Adapter(MyAttention):
           def __init__(self, dim, heads): super().__init__({"n": heads, "d": dim})
           def forward(self, x): return super().forward({"x": x})["out"]
@@ -104,16 +96,30 @@ def check(
       attncli check transformers:llama
       attncli check my_attention.py:MyAttention
       attncli check my_attention.py:MyAttention -m minilm -l 3 -H 1 "The cat sat."
+      attncli check --batch batch.pt -m minilm
     """
+    if batch is not None:
+        given = {"what": what, "text": text, "layer": layer, "head": head, "nowhere": nowhere}
+        no_effect("with a batch", **given, seconds=seconds, gigabytes=gigabytes)
+        if model is None:
+            raise RequestError("--batch needs a model: name it with -m DIR")
+        from attncli.checks.behaviour.batch import check_batch, read_batch
+        from attncli.checks.behaviour.opening import open_network
+
+        tensors = read_batch(batch)
+        with progress(None, "batch"):
+            name, network, tokenizer = open_network(model)
+            made = check_batch(network, tensors, name=str if tokenizer is None else tokenizer.id_to_token)
+        return CheckedBatch(
+            cast("CheckDocument", made.document() | {"name": name}), made.seen, made.allowed, made.tokens
+        )
     if what is None or _names_model(what):
         if what is None and model is None:
             raise RequestError("say what to check: FILE.py:NAME, transformers:llama, or -m DIR")
-        about_code = {"means": means, "layout": layout, "map": map, "give": give, "nowhere": nowhere}
-        limits = {"seconds": seconds, "gigabytes": gigabytes}
-        why = "on a model, which is checked by its behaviour"
-        no_effect(why, **about_code, text=text, layer=layer, head=head, **limits)
+        given = {"nowhere": nowhere, "text": text, "layer": layer, "head": head}
+        no_effect("on a model, which is checked by its behaviour", **given, seconds=seconds, gigabytes=gigabytes)
         if what is not None:
-            no_effect("on a model that is made of its configuration", model=model)
+            no_effect("on a model that is built from its configuration", model=model)
         from attncli.checks.behaviour.laws import examine
         from attncli.checks.behaviour.opening import open_checkpoint, open_named
 
@@ -121,20 +127,13 @@ def check(
             opened = open_named(what) if what is not None else open_checkpoint(model or "")
             found = examine(opened.name, opened.kind, opened.make, advance=lambda _: advance())
         if all(one.holds is None for one in found.outcomes):
-            raise RequestError(f"nothing of {quoted(opened.name)} could be checked: {found.outcomes[0].note}")
+            raise RequestError(f"{quoted(opened.name)} could not be checked: {found.outcomes[0].note}")
         return CheckedModel(cast("CheckDocument", found.document()))
     if model is None:
         no_effect("without -m", text=text, layer=layer, head=head)
     seconds, gigabytes = SECONDS if seconds is None else seconds, GIGABYTES if gigabytes is None else gigabytes
     _check_number("--time-limit", seconds, SHORTEST, LONGEST)
     _check_number("--memory-limit", gigabytes, SMALLEST, LARGEST)
-    chosen = {
-        "layout": layout,
-        "means": means,
-        "map": _parse_pairs("--map", map),
-        "give": {name: _parse_value(value) for name, value in _parse_pairs("--give", give).items()},
-        "nowhere": nowhere or "any",
-    }
     real: dict[str, Any] | None = None
     if model is not None:
         from attncli.models.hub import locate
@@ -144,25 +143,25 @@ def check(
         files = {"name": place.name, "path": str(place.path), "origin": place.origin, "sha256": place.sha256}
         number = str(layers_or("-1", layer, head))
         real = {"place": files, **one._asdict(), "layer": number, "head": "0" if head is None else str(head)}
-    from attncli.checks.code.process import Checking
+    from attncli.checks.code.process import run_check
 
-    with progress(None, "checks") as advance, Checking(what, chosen, real, seconds, gigabytes) as child:
+    with progress(None, "checks") as advance:
         try:
-            document = cast("CheckDocument", child.result(advance))
+            document = cast("CheckDocument", run_check(what, nowhere or "any", real, seconds, gigabytes, advance))
         except RequestError as error:
             reason, *adapter = str(error).split("\n")
             if adapter:
-                notify("\n".join(["an adapter to paste, with each ... filled in:", *adapter]))
+                notify("\n".join(["paste this adapter, and replace each ... in it:", *adapter]))
             raise RequestError(reason) from error
     holds = [one["holds"] for one in document["checks"]]
     if not document["right"] and False not in holds:
         why = document["checks"][0]["note"] if holds else document["verdict"]
-        raise RequestError(printable(f"nothing of {quoted(what)} could be checked: {why}"))
+        raise RequestError(printable(f"{quoted(what)} could not be checked: {why}"))
     return CheckedCode(document)
 
 
 def _names_model(name: str) -> bool:
-    """Return whether a name is that of a model that is made of a configuration. None of its code is run."""
+    """Return whether a name refers to a model class with a configuration. Does not run its code."""
     module, _, member = name.partition(":")
     if module.split(".")[0] == "transformers":
         return True
@@ -180,28 +179,9 @@ def _names_model(name: str) -> bool:
     )
 
 
-def _parse_pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """Split each NAME=VALUE. Raises RequestError for anything else."""
-    pairs = {}
-    for one in given or ():
-        name, equals, value = one.partition("=")
-        if not (name and equals and value):
-            raise RequestError(f"{option} {quoted(one)} is no NAME=VALUE")
-        pairs[name] = value
-    return pairs
-
-
-def _parse_value(text: str) -> Any:
-    """Return a number, True, False or None, or the word itself."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def _check_number(option: str, number: float, least: float, most: float) -> None:
-    if not least <= number <= most:  # NaN is not either
-        raise RequestError(f"{option} {number:g} is out of range: give one from {least:g} to {most:g}")
+    if not least <= number <= most:  # refuses NaN too
+        raise RequestError(f"{option} must be from {least:g} to {most:g}, got {number:g}")
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -214,8 +194,8 @@ class _CheckEntry(TypedDict):
     holds: Annotated[bool | None, "null if it could not be checked"]
     difference: Annotated[
         float | None,
-        "largest difference between an element of its output and the formula's, or of the quantity checked; null if "
-        "there is none or it is NaN",
+        "largest difference between an element of the output and the formula's, or what the check measures instead; "
+        "null if there is none or it is NaN",
     ]
     note: Annotated[str, "why it could not be checked, or a finding; otherwise empty"]
     backend: NotRequired[Annotated[str, "for a model: eager, sdpa, flex_attention or flash_attention_2"]]
@@ -242,7 +222,7 @@ class _DiagnosisEntry(TypedDict):
     """The mistakes that give the same numbers; empty if the code is right or no known mistake does."""
 
     mistake: Annotated[str, 'its name: "no scale"']
-    says: Annotated[str, 'the same, to follow "attention"']
+    says: Annotated[str, 'completes "this computes attention"']
     remedy: Annotated[str, "how to fix it"]
     line: Annotated[int | None, "line of the file: a guess, from a search for the operation"]
     text: Annotated[str, "the text of that line; otherwise empty"]
@@ -257,6 +237,17 @@ class _MapsEntry(TypedDict):
     shown: Annotated[list[str], "the tokens as the terminal shows them: `[UNK:☃]`", "`[token]`"]
     theirs: Annotated[list[list[float]] | None, "the map of the code; null if it can't be found", "`[query][key]`"]
     ours: Annotated[list[list[float]], "the head's own map", "`[query][key]`"]
+
+
+class _LeakedEntry(TypedDict):
+    """With `--batch`: the first 100 cells that have weight where the batch allows none."""
+
+    layer: int
+    head: int
+    text: Annotated[int, "its row in the batch"]
+    query: Annotated[int, "token of the row"]
+    key: Annotated[int, "token of the row"]
+    weight: float
 
 
 class CheckDocument(TypedDict):
@@ -275,8 +266,8 @@ class CheckDocument(TypedDict):
         str | None, "if no known mistake explains it: the smallest input on which it differs, and both results"
     ]
     unchecked: NotRequired[Annotated[list[str], "for code: the parameters that were never passed", "`[parameter]`"]]
-    hint: Annotated[str | None, "the option that would make it right, or its mask understood"]
     maps: _MapsEntry | None
+    cells: NotRequired[list[_LeakedEntry]]
     verdict: Annotated[str, "one sentence"]
     right: Annotated[bool, "true if something was checked and nothing is wrong; otherwise the exit code is 1"]
 
@@ -301,27 +292,32 @@ class Checked(Result):
 
     def report(self) -> Report:
         """Show the checks and the verdict; it holds if nothing is wrong."""
-        title = f"{self.found['name']} as {self.found['kind']}"
-        return Report([title], self._parts(), self.document, holds=self.found["right"])
+        title, parts = f"{self.found['name']} as {self.found['kind']}", self._parts()
+        drawn = None if any(isinstance(one, Maps) for one in parts) else _no_maps
+        return Report([title], parts, self.document, picture=drawn, holds=self.found["right"])
 
     def _parts(self) -> list[Part]:
         raise NotImplementedError
 
 
+def _no_maps() -> Sequence[Part]:
+    raise RequestError("-o has no effect on a check without maps: give --batch, or -m with code")
+
+
 class CheckedCode(Checked):
-    """Somebody's code, compared with the formula."""
+    """The user's code, compared with the formula."""
 
     def _parts(self) -> list[Part]:
         """Return each check, the maps of a layer, the verdict, and for each mistake its place and its remedy."""
         document = self.found
-        # The verdict on right code has its conventions.
+        # If the code is right, the verdict names its conventions.
         conventions = [] if document["right"] else [TextLine("; ".join(document["conventions"]))]
         table = Table(
             [
                 Column("check", "prose"),
                 Column("verdict", "name"),
                 Column("difference"),
-                Column("note", "prose", leaves=1),
+                Column("note", "prose", drop=1),
             ],
             [
                 (one["name"], VERDICTS[one["holds"]], _difference(one["difference"]), one["note"])
@@ -329,7 +325,7 @@ class CheckedCode(Checked):
             ],
         )
         parts: list[Part] = [*conventions, table]
-        if (maps := document["maps"]) is not None:  # the head's own, and what somebody's attention makes of its layer
+        if (maps := document["maps"]) is not None:  # the head's own map, and the map of the user's code
             made = {"of the model": maps["ours"]}
             made |= {f"by {printable(document['name'])}": maps["theirs"]} if maps["theirs"] else {}
             head = f"{maps['layer']}.{maps['head']}"
@@ -337,12 +333,10 @@ class CheckedCode(Checked):
             parts.append(Maps([panels], MapAxis("queries", maps["shown"]), MapAxis("keys", maps["shown"])))
         lines = []
         for one in document["diagnosis"]:
-            where = f"line {one['line']} has `{one['text']}` (a guess, by what it does): " if one["line"] else ""
+            where = f"probably line {one['line']}, `{one['text']}`: " if one["line"] else ""
             lines.append(f"{where}{one['remedy']}")
         if document["smallest"]:
             lines.append(f"the smallest input that shows it, {document['smallest']}")
-        if document["hint"]:
-            lines.append(document["hint"])
         return [*parts, TextLine(document["verdict"], "strong"), *map(TextLine, lines)]
 
 
@@ -364,14 +358,46 @@ class CheckedModel(Checked):
             f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False
         ]
         checked = {one["name"] for one in document["checks"] if one["holds"] is not None}
+        promised: dict[tuple[str, str, str], list[str]] = {}  # the backends with the same note but for their names
         for one in document["checks"]:
             if one["note"].startswith(NOT_PROMISED):
-                lines.append(f"{one['name']}: {one['note']}")
-            elif one["holds"] is None:
+                before, _, after = one["note"].partition(one["backend"])
+                promised.setdefault((one["name"], before, after), []).append(one["backend"])
+        for (law, before, after), names in promised.items():
+            lines.append(f"{law}: {before}{', '.join(names) if after else ''}{after}")
+        for one in document["checks"]:
+            if one["holds"] is None and not one["note"].startswith(NOT_PROMISED):
                 law = f"{one['name']} with {one['backend']}" if one["name"] in checked else one["name"]
                 lines.append(f"not checked: {law} ({one['note']})")
         lines += [f"not checked: {one['name']} ({one['note']})" for one in document["backends"] if not one["available"]]
         return [table, TextLine(document["verdict"], "strong"), *map(TextLine, dict.fromkeys(lines))]
+
+
+@dataclass(frozen=True, repr=False)
+class CheckedBatch(Checked):
+    """A batch in a model: what each token sees, and what it may see.
+
+    seen: the largest weight over layers and heads of one row of the batch, `[query, key]`; None if no attention was
+    seen. allowed: the keys that it may see, `[query, key]`. tokens: the tokens of that row.
+    """
+
+    seen: Floats | None
+    allowed: Bools
+    tokens: Sequence[str]
+
+    def _parts(self) -> list[Part]:
+        """Return each check, the network's mask next to the correct one, and the verdict."""
+        document = self.found
+        table = Table(
+            [Column("check"), Column("verdict", "name"), Column("note", "prose", drop=1)],
+            [(one["name"], VERDICTS[one["holds"]], one.get("says", "")) for one in document["checks"]],
+        )
+        parts: list[Part] = [table]
+        if self.seen is not None:
+            panels = [Panel("seen: largest weight", self.seen), Panel("allowed", np.float32(self.allowed))]
+            tokens = [printable(one) for one in self.tokens]
+            parts.append(Maps([panels], MapAxis("queries", tokens), MapAxis("keys", tokens), scale="seen", most=1.0))
+        return [*parts, TextLine(document["verdict"], "strong")]
 
 
 def _difference(number: float | None) -> str:

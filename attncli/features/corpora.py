@@ -1,6 +1,6 @@
-"""Options of features that go through corpora: which texts, who counts them, and where the sums are kept.
+"""Options of features that process corpora: the texts, the workers, and the folder of the sums.
 
-All of them but the device and the data type are refused where nothing is counted.
+All except the device and the dtype are refused if nothing is counted.
 """
 
 import time
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attncli.corpus.running import HowFar, Workplace
 
 FieldOption = Annotated[
-    str | None, option(TEXT, "--field", metavar="NAME", help="JSON lines or tables, whose text is in NAME.")
+    str | None, option(TEXT, "--field", metavar="NAME", help="The field of JSON lines or tables that has the text.")
 ]
 SkipBad = Annotated[bool, option(TEXT, "--skip-bad", rare=True, help="Report texts that can't be read, and skip them.")]
 
@@ -28,7 +28,7 @@ SampleOption = Annotated[
 ]
 State = Annotated[
     str | None,
-    option(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR, or at its address; resume from there."),
+    option(OUTPUT, "--state", metavar="DIR", help="Keep sums in DIR (or a URL); resume from there."),
 ]
 WorkersOption = Annotated[
     int | None,
@@ -60,7 +60,7 @@ WorkerGpus = Annotated[
 
 
 class CorpusOptions(TypedDict, total=False):
-    """The options of a measure that goes through a corpus: who counts shards, and how a model computes."""
+    """The options of a measure over a corpus: the workers, and how the model computes."""
 
     workers: WorkersOption
     on: On
@@ -78,18 +78,18 @@ def workplace_of(state: str | None, given: CorpusOptions) -> "Workplace":
 
     where = Workplace(given.get("on") or "here", given.get("workers"), given.get("worker_gpus") or 0.0, state)
     if where.on_ray:
-        no_effect("with --on ray, where --worker-gpus says it", device=given.get("device"))
+        no_effect("with --on ray: use --worker-gpus", device=given.get("device"))
     return where
 
 
 def file_names(files: str | Sequence[str] | None) -> list[str]:
-    """Return the names of files, of which one may be given alone."""
+    """Return a list of file names. A single name makes a list of one."""
     return [files] if isinstance(files, str) else list(files or ())
 
 
 @contextmanager
 def show_counts(texts: str = "texts", tokens: str = "tokens") -> "Iterator[Callable[[HowFar], None]]":
-    """Show shards, texts, tokens, and tokens per second of all workers together, in these words."""
+    """Show shards, texts, tokens, and tokens per second of all workers. texts, tokens: the words for the units."""
     begun = time.monotonic()
     shards = 0
     with progress(None, texts) as advance:

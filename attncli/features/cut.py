@@ -1,24 +1,25 @@
-"""Cut edges of attention, and measure what an output does when a query can't see a key.
+"""Cut edges of attention, and measure how an output changes when a query can't see a key.
 
 Attention knock-out (Geva et al. 2023, "Dissecting Recall of Factual Associations in Auto-Regressive Language Models").
-An edge leads from a query to a key: (query, key), both places in the text. The score of a cut edge is -inf, as if a
-mask hid the key, and the weights of the query's other keys sum to 1 again. With `keep_rest` its weight is 0 and the
-others stay. The first asks for the output when attention has to go elsewhere, the second for the output without what
-came along this edge. Of two texts that are compared, edges of the first are cut.
+An edge leads from a query to a key: (query, key), both positions in the text. The score of a cut edge is -inf, as if a
+mask hid the key, and the remaining weights of the query are rescaled to sum to 1. With `keep_rest` its weight is 0 and
+the others stay. The first shows the output when attention has to go elsewhere, the second the output without this
+edge's contribution. If two texts are compared, edges of the first are cut. An edge between units (words, sentences,
+parts of the text) means all edges from the tokens of one to the tokens of the other.
 
-    effect = the output with edges cut - the output without
+    effect = the output with edges cut - the output of the unchanged network
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
-from attncli.analysis.luck import LEVEL
+from attncli.analysis.significance import LEVEL
 from attncli.base.arrays import Bools, Doubles, titled
 from attncli.base.errors import RequestError, no_notices
 from attncli.base.printable import quoted, visible
@@ -30,16 +31,16 @@ from attncli.effects.asking import (
     MeasuredOutput,
     OutputDocument,
     describe_direction,
-    describe_output,
 )
 from attncli.features import options
-from attncli.features.inputs import AskedRun, edge_names
+from attncli.features.inputs import AskedRun, edge_names, notify_about
 from attncli.features.measure import NoEffectError, measure, no_effect
 from attncli.features.options import MODEL, SELECTION, option
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
+from attncli.record.grouping import Axes, axes_of, to_units
 from attncli.record.parts import ModelDocument, PlaceDocument
-from attncli.record.selection import Heads, Selection, name_of, number_list, select_pieces
+from attncli.record.selection import Grouping, Heads, Selection, name_of, number_list, select_units
 from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed
 from attncli.text.tokens import Tokens
@@ -64,19 +65,24 @@ def cut(
     *,
     file: options.File = None,
     whole: options.Whole = False,
+    part: options.PartFiles = None,
+    chat: options.Chat = False,
     edges: options.Edges = None,
     into: Annotated[
-        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key by itself.")
+        str | None, option(SELECTION, "--into", metavar="TOKEN", help="Cut each edge to this key separately.")
     ] = None,
     out_of: Annotated[
-        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query by itself.")
+        str | None, option(SELECTION, "--out-of", metavar="TOKEN", help="Cut each edge from this query separately.")
     ] = None,
     layer: options.Layers = None,
     head: options.HeadsOption = None,
-    each_layer: Annotated[bool, option(SELECTION, "--each-layer", help="With --cut: in each layer alone too.")] = False,
+    unit: options.Unit = None,
+    each_layer: Annotated[
+        bool, option(SELECTION, "--each-layer", rare=True, help="With --cut: also cut in each layer alone.")
+    ] = False,
     keep_rest: Annotated[
         bool,
-        option(MODEL, "--keep-rest", rare=True, help="Leave the row's other weights as they are, not to sum to 1."),
+        option(MODEL, "--keep-rest", rare=True, help="Don't rescale the row's other weights to sum to 1."),
     ] = False,
     top: Annotated[
         int | None, options.top("List the N edges with the largest effects.", rare=True, show_default="10")
@@ -85,43 +91,46 @@ def cut(
 ) -> "JointCut | EdgeEffects":
     """Cut edges of attention, and measure how an output changes.
 
-    A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts some edges together,
-    compared with as many other edges. Without it each edge is cut by itself, and weights are compared with effects by
-    rank correlation. The output is the one that ablate measures.
+    A cut edge hides the key from the query (attention knock-out, Geva et al. 2023). --cut cuts edges together, with
+    random ones as a control. Otherwise each edge is cut alone, and weights are correlated with effects. The output is
+    chosen as in ablate. With --unit, edges join two units.
 
     \b
     Examples:
       attncli cut --cut it trophy
       attncli cut --into cat --similar-to "A cat sits." "The cat sat on the mat."
-      attncli cut -l 0-2 -o edges.png "The cat sat on the mat."
+      attncli cut --unit sentence -o edges.png "The cat sat. It was big."
     """
     if edges is None:
-        no_effect("without --cut, whose edges it cuts in one layer after the other", each_layer=each_layer)
+        no_effect("without --cut, which names the edges", each_layer=each_layer)
     else:
-        no_effect("with --cut, which says which edges", into=into, out_of=out_of, top=top)
-    scissors = Scissors.of(AskedRun.of(model, text, file, whole, **asked), layer, head, keep_rest)
-    record, answer = scissors.record, scissors.question.answer
+        no_effect("with --cut, which names the edges", into=into, out_of=out_of, top=top)
+    run = AskedRun.of(model, text, file, whole, unit, part, chat, **asked)
+    cutter = EdgeCutter.of(run, layer, head, keep_rest)
+    record, answer = cutter.record, cutter.question.answer
     if edges is not None:
-        chosen = sorted({edge for names in edge_names(edges) for edge in scissors.named(*names)})
-        sets = [chosen, *scissors.others(chosen)]
+        chosen = sorted({edge for names in edge_names(edges) for edge in cutter.select_edges(*names)})
+        together = [edge for one in chosen for edge in cutter.between_tokens(one)]
+        sets = [together, *cutter.draw_controls(together)]
         layers = record.layers
         if each_layer and len(layers) == 1:
-            raise NoEffectError("each_layer", f"on one layer ({layers[0]}), where there are no others to name with -l")
+            raise NoEffectError("each_layer", f"on one layer ({layers[0]}); name several with -l")
         layers_of = [layers, *([layer] for layer in layers if each_layer)]
-        changes = [scissors.without(some, of) for some in sets for of in layers_of]
+        changes = [cutter.cut_change(some, of) for some in sets for of in layers_of]
         with progress(len(changes), "cuts") as advance:
-            found = scissors.effects(changes, advance).reshape(len(sets), len(layers_of))
+            found = cutter.effects(changes, advance).reshape(len(sets), len(layers_of))
         controls = found[1:] if len(found) > 1 else None
         return JointCut(record, answer, keep_rest, chosen, found[0], controls)
     query, key = out_of or ANY, into or ANY
-    some = [edge for edge in scissors.named(query, key) if scissors.can_matter[edge]]
+    some = [edge for edge in cutter.select_edges(query, key) if cutter.can_matter[edge]]
     with progress(len(some), "edges") as advance:
-        found = scissors.effects([scissors.without([edge], record.layers) for edge in some], advance)
-    effects = np.where(scissors.visible_keys, 0.0, np.nan)
+        changes = [cutter.cut_change(cutter.between_tokens(edge), record.layers) for edge in some]
+        found = cutter.effects(changes, advance)
+    effects = np.where(cutter.visible_keys, 0.0, np.nan)
     for edge, effect in zip(some, found, strict=True):
-        effects[edge] = effect if abs(effect) > scissors.question.rounding else 0.0
-    with no_notices():  # `named` has given them
-        queries, keys = _places(query, record.tokens), _places(key, record.keys)
+        effects[edge] = effect if abs(effect) > cutter.question.rounding else 0.0
+    with no_notices():  # `select_edges` has given them
+        queries, keys = cutter.select_places(query, record.tokens), cutter.select_places(key, record.keys)
     rows = np.ix_(queries, keys)
     return EdgeEffects(
         record,
@@ -130,81 +139,113 @@ def cut(
         queries,
         keys,
         effects[rows],
-        scissors.can_matter[rows],
+        cutter.can_matter[rows],
         MOST_EDGES if top is None else top,
     )
 
 
 @dataclass(frozen=True)
-class Scissors:
-    """A text whose edges are to be cut, and its maps in the heads and layers of the record."""
+class EdgeCutter:
+    """A text whose edges are to be cut, and its maps in the heads and layers of the record.
+
+    axes: the units of the maps. The cut edges themselves are between tokens.
+    """
 
     question: "Question"
     record: AttentionRecord
+    grouping: Grouping
+    axes: Axes
     keep_rest: bool
 
     @classmethod
-    def of(cls, run: AskedRun, layers: Selection | None, heads: Heads | None, keep_rest: bool) -> "Scissors":
+    def of(cls, run: AskedRun, layers: Selection | None, heads: Heads | None, keep_rest: bool) -> "EdgeCutter":
         """Open the model, and compute the maps of the text in these heads; None is all of them."""
         from attncli.effects.question import make_question
+        from attncli.models.taken import read_by
 
-        request = Request("all" if layers is None else layers, "all" if heads is None else heads, run.asking.mask)
-        text = run.one_text("the one whose edges are cut")
+        chosen, some = "all" if layers is None else layers, "all" if heads is None else heads
+        request = Request(chosen, some, run.asking.mask, grouping=run.grouping)
+        text = run.one_text()
         question = make_question(run.engine, text, run.asking, request=request)
-        record = question.texts[0].record
-        assert record is not None
-        return cls(question, record, keep_rest)
+        asked = question.texts[0]
+        assert asked.record is not None
+        axes = axes_of(run.grouping, asked.tokens.plain, read_by(asked.tokens, asked.model.part))
+        return cls(question, notify_about(asked.record), run.grouping, axes, keep_rest)
 
-    @property
+    @cached_property
     def visible_keys(self) -> Bools:
-        """The keys that any of the layers lets a query see, `[query, key]`."""
+        """The keys that any of the layers lets a query see, `[query, key]`, between units."""
         return np.any(self.record.masks, axis=0)
 
     @cached_property
-    def can_matter(self) -> Bools:
-        """The edges that can have an effect, `[query, key]`.
-
-        Go back through the layers, from the tokens that the output reads. An edge matters if its query reaches the
-        output and a mask shows its key. Such a key reaches the output too, and so does the query, by its own row.
-        """
+    def _shown_by_layer(self) -> Bools:
+        """The keys that each layer of the model lets a query see, `[layer, query, key]`, between tokens."""
         from attncli.models.rows import of_layers
 
         text = self.question.texts[0]
-        model, length = text.model, len(self.record.tokens)
-        [run] = model.rows([text.tokens], text.mask).runs
-        shown = of_layers(text.masks, run, model.device)[0]
-        reaching, found = np.zeros(length, dtype=bool), np.zeros((length, run.keys), dtype=bool)
-        reaching[:] = text.tokens.spoken is not text.tokens  # a decoder reads all that its encoder makes
-        reaching[list(self.question.reads) if text.tokens.spoken is text.tokens else []] = True
+        [run] = text.model.rows([text.tokens], text.mask).runs
+        shown: Bools = of_layers(text.masks, run, text.model.device)[0]
+        return shown
+
+    @cached_property
+    def _shown(self) -> Bools:
+        """The keys that any of the layers lets a query see, `[query, key]`, between tokens."""
+        return np.any(self._shown_by_layer[self.record.layers], axis=0)
+
+    def between_tokens(self, edge: _Edge) -> list[_Edge]:
+        """Return the edges between the tokens of two units that a mask shows."""
+        query, key = edge
+        pairs = product(self.axes.queries.groups[query], self.axes.keys.groups[key])
+        return [pair for pair in pairs if self._shown[pair]]
+
+    @cached_property
+    def can_matter(self) -> Bools:
+        """The edges that can have an effect, `[query, key]`, between units.
+
+        Go back through the layers, from the tokens that the output reads. An edge matters if its query reaches the
+        output and a mask shows its key. Its key then reaches the output too, and its query still does, by its own row.
+        """
+        text, shown = self.question.texts[0], self._shown_by_layer
+        model = text.model
+        reaching, found = np.zeros(shown.shape[1], dtype=bool), np.zeros(shown.shape[1:], dtype=bool)
+        reaching[:] = text.tokens.output_tokens is not text.tokens  # a decoder reads all outputs of its encoder
+        reaching[list(self.question.reads) if text.tokens.output_tokens is text.tokens else []] = True
         with_attention = model.select_layers("all")
         for layer in reversed(range(model.layers)):
-            if layer not in with_attention:  # tokens meet in another way, which is not known
+            if layer not in with_attention:  # this layer mixes tokens in a way that is not known here
                 reaching[:] = True
                 continue
-            heard = {head for head in range(model.heads) if (layer, head) not in model.silenced_heads}
-            edges = shown[layer] & reaching[:, None] & bool(heard)
-            if layer in self.record.layers and heard.intersection(self.record.heads_of(layer)):
+            active = {head for head in range(model.heads) if (layer, head) not in model.silenced_heads}
+            edges = shown[layer] & reaching[:, None] & bool(active)
+            if layer in self.record.layers and active.intersection(self.record.heads_of(layer)):
                 found |= edges
-            if model.part == "cross":  # keys are another text's; queries are read by later ones of their own
+            if model.part == "cross":  # keys are in another text; later queries read earlier ones
                 reaching[: int(np.flatnonzero(reaching)[-1]) + 1] = True
             else:
                 reaching |= edges.any(axis=0)
-        return found
+        queries, keys = self.axes.queries, self.axes.keys
+        of_keys = to_units(keys, slice(0, keys.text), found, -1)[1]
+        of_units: Bools = to_units(queries, slice(0, queries.text), of_keys, -2)[1]
+        return of_units
 
-    def named(self, query: str, key: str) -> list[_Edge]:
-        """Return the edges of a name that a mask shows. Raises RequestError for none, or for an unknown token."""
-        queries, keys = _places(query, self.record.tokens), _places(key, self.record.keys)
+    def select_edges(self, query: str, key: str) -> list[_Edge]:
+        """Return the named edges that the mask shows. Raises RequestError for none, or for an unknown token."""
+        queries, keys = self.select_places(query, self.record.tokens), self.select_places(key, self.record.keys)
         found = [(one, other) for one in queries for other in keys if self.visible_keys[one, other]]
         if not found:
             raise RequestError(
-                f"from {quoted(query)} to {quoted(key)} there is nothing to cut: the mask, or the window of these "
-                "layers, hides it; name another edge, or other layers (-l)"
+                f"no edge from {quoted(query)} to {quoted(key)} can be cut: the mask, or the window of these layers, "
+                "hides it. Name another edge, or other layers with -l."
             )
         return found
 
-    def others(self, edges: Sequence[_Edge]) -> Iterator[list[_Edge]]:
-        """Draw as many other edges from the same queries, DRAWS times; none where a query has not as many."""
-        free = {query: np.flatnonzero(row) for query, row in enumerate(self.visible_keys)}
+    def select_places(self, name: str, units: Tokens) -> list[int]:
+        """Return the units of a name. Raises RequestError for an unknown one."""
+        return list(range(len(units))) if name == ANY else select_units(name, units, self.grouping)
+
+    def draw_controls(self, edges: Sequence[_Edge]) -> Iterator[list[_Edge]]:
+        """Draw as many other edges from the same queries, DRAWS times; yield nothing if a query has too few."""
+        free = {query: np.flatnonzero(row) for query, row in enumerate(self._shown)}
         taken = {query: [key for _, key in some] for query, some in groupby(edges, key=itemgetter(0))}
         pools = {query: np.setdiff1d(free[query], keys) for query, keys in taken.items()}
         if any(len(pools[query]) < len(keys) for query, keys in taken.items()):
@@ -217,7 +258,7 @@ class Scissors:
                 for key in generator.choice(pools[query], len(keys), replace=False)
             ]
 
-    def without(self, edges: Sequence[_Edge], layers: Sequence[int]) -> "Change":
+    def cut_change(self, edges: Sequence[_Edge], layers: Sequence[int]) -> "Change":
         """Return the change that cuts these edges in these layers."""
         from attncli.effects.change import Hide, Reweigh, ZeroEdges
 
@@ -227,11 +268,6 @@ class Scissors:
     def effects(self, changes: Sequence["Change"], advance: Callable[[], None] = lambda: None) -> Doubles:
         """Measure the effects of changes to the first text, `[change]`."""
         return self.question.effects(changes, self.question.texts[:1], advance)
-
-
-def _places(name: str, tokens: Tokens) -> list[int]:
-    """Return the tokens of a name."""
-    return list(range(len(tokens))) if name == ANY else select_pieces(name, tokens)
 
 
 # --- results --------------------------------------------------------------------------------------------
@@ -258,7 +294,7 @@ class _EdgeEntry(TypedDict):
 
 
 class _ControlEntry(TypedDict):
-    """As many other edges of the same queries, drawn 20 times; null if there are not enough."""
+    """The effects of as many random other edges of the same queries, in 20 draws; null if there are too few edges."""
 
     mean: Annotated[float, "", "in that unit"]
     low: Annotated[float, "the smallest", "in that unit"]
@@ -268,20 +304,20 @@ class _ControlEntry(TypedDict):
 class _EffectEntry(TypedDict):
     """With `--cut`: all these edges together."""
 
-    layer: Annotated[int | None, "null: cut in all of `layers`; with `--each-layer` also the only layer with the cut"]
+    layer: Annotated[
+        int | None, "null if cut in all of `layers`; with `--each-layer` also entries for a cut in one layer"
+    ]
     effect: Annotated[float, "the output with the cut minus the output without it", "in that unit"]
     control: _ControlEntry | None
 
 
 class _CorrelationEntry(TypedDict):
-    """Without `--cut`: Spearman's, of weights and sizes of effects, over the edges that can matter; null if these are
-    fewer than 3 or all equal.
+    """Without `--cut`: Spearman's rank correlation of weights and sizes of effects, over the edges that can matter;
+    null for fewer than 3 edges, or if all are equal.
     """
 
     rho: Annotated[float, "", "-1 to 1"]
-    low: Annotated[
-        float, "lower end of the range that holds 19 of 20 correlations with freely permuted effects", "-1 to 1"
-    ]
+    low: Annotated[float, "lower end of the range of 95% of correlations with permuted effects", "-1 to 1"]
     high: Annotated[float, "its upper end", "-1 to 1"]
     count: Annotated[int, "number of edges that can matter"]
 
@@ -295,7 +331,7 @@ class CutDocument(TypedDict):
     key_tokens: NotRequired[Annotated[list[str], "of the text that has the keys, if it is another", "`[key]`"]]
     layers: Annotated[list[int], "the layers in which edges are cut", "`[layer]`"]
     heads: Annotated[list[int], "the heads, in each of these layers", "`[head]`"]
-    keep_rest: Annotated[bool, "true: the row's other weights stay as they are; false: they sum to 1 again"]
+    keep_rest: Annotated[bool, "true if the row's other weights stay unchanged, false if they are rescaled to sum to 1"]
     edges: list[_EdgeEntry]
     effects: NotRequired[list[_EffectEntry]]
     correlation: NotRequired[_CorrelationEntry | None]
@@ -305,7 +341,7 @@ class CutDocument(TypedDict):
 class Cuts(Result):
     """Edges cut in every head of every layer of a record.
 
-    record: the text, with its maps before the cuts. keep_rest: whether a row's other weights stayed as they were.
+    record: the text, with its maps before the cuts. keep_rest: True if a row's other weights stay unchanged.
     """
 
     record: AttentionRecord
@@ -356,7 +392,7 @@ class Cuts(Result):
         layers = f"layer{'s' if len(record.layers) > 1 else ''} {number_list(record.layers)}"
         part = [layers] if len(record.layers) < record.model.layers else []
         name, mask = model_name(record.model.full_name), f"mask {self.answer.mask}"
-        return [name, *part, describe_output(self.answer), mask, *more]
+        return [name, *part, str(self.answer), mask, *more]
 
     def _captions(self, what: str) -> list[Part]:
         """Say in which layers and heads edges are cut, what happens to other weights, and the unit of an effect."""
@@ -368,7 +404,7 @@ class Cuts(Result):
             names.append(f"all {several}" if len(numbers) == count else f"{several} {number_list(numbers)}")
         if record.pairs is not None:
             names = [str(record.choice)]
-        rest = "stay as they are" if self.keep_rest else "sum to 1 again"
+        rest = "stay unchanged" if self.keep_rest else "are rescaled to sum to 1"
         return [
             TextLine(f"cut in {' and '.join(names)}: the row's other weights {rest}", caption=True),
             TextLine(describe_direction(self.answer.kind, what), caption=True),
@@ -379,8 +415,8 @@ class Cuts(Result):
 class JointCut(Cuts):
     """Some edges cut together.
 
-    effects: `[1]`, in all layers together; `[1 + layer]`, in each alone too. controls: `[draw, 1]` or `[draw, 1 +
-    layer]`, the effects of as many other edges from the same queries; None where a query has not as many others.
+    effects: `[1]`, of a cut in all layers together; `[1 + layer]` if each layer is also cut alone. controls: `[draw,
+    1]` or `[draw, 1 + layer]`, the effects of as many other edges from the same queries; None if a query has too few.
     """
 
     edges: list[_Edge]
@@ -389,7 +425,7 @@ class JointCut(Cuts):
 
     def __repr__(self) -> str:
         edges = f"{len(self.edges)} edge{'s' if len(self.edges) != 1 else ''} cut"
-        return self._line(edges, f"effect {self.effects[0]:.4g}")
+        return self._line(edges, f"effect {signed(float(self.effects[0]))}")
 
     @property
     def weights(self) -> Doubles:
@@ -398,7 +434,7 @@ class JointCut(Cuts):
         return np.array([weights[edge] for edge in self.edges])
 
     def document(self) -> CutDocument:
-        """Return what --json prints; the entry of "effects" whose layer is None is of all layers together."""
+        """Return what --json prints. In "effects", layer None means all layers together."""
         effects: list[_EffectEntry] = []
         for place, (layer, effect) in enumerate(zip([None, *self.record.layers], self.effects.tolist(), strict=False)):
             control: _ControlEntry | None = None
@@ -410,7 +446,7 @@ class JointCut(Cuts):
         return {**self._document(edges), "effects": effects}
 
     def report(self) -> Report:
-        """Show the edges with their weights, and the effect of cutting them, in all of these layers or in each too."""
+        """Show the edges with their weights, and the effect of cutting them in all of these layers, and in each."""
         names = [self.names(edge) for edge in self.edges]
         left = len(names) - MOST_EDGES
         edges = Table(
@@ -421,10 +457,11 @@ class JointCut(Cuts):
             ],
         )
         columns = [("effect", self.effects)]
-        control = "no control: these queries have not as many other edges"
+        control = "no control: these queries have too few other edges"
         if self.controls is not None:
             drawn = self.controls
-            columns += [("others: mean", drawn.mean(axis=0)), ("least", drawn.min(axis=0)), ("most", drawn.max(axis=0))]
+            columns += [("others: mean", drawn.mean(axis=0))]
+            columns += [("others: least", drawn.min(axis=0)), ("others: most", drawn.max(axis=0))]
             control = f"others: as many other edges from the same queries, drawn at random {DRAWS} times"
         layers = self.record.layers
         together = "all of these" if len(layers) > 1 else f"layer {layers[0]}"
@@ -439,6 +476,7 @@ class JointCut(Cuts):
             MapAxis("", [name for name, _ in columns[:2]]),
             scale=SCALES[self.answer.kind],
             signed=self.answer.kind not in FROM_NOTHING,
+            numbered=True,
         )
         more = [TextLine(f"and {left} more: --json has all", "faint")] if left > 0 else []
         listed = [" to ".join(pair) for pair in names[:NAMED]]
@@ -463,9 +501,9 @@ class JointCut(Cuts):
 class EdgeEffects(Cuts):
     """The effects of cutting edges one at a time, in all selected layers.
 
-    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN where the mask hides the key,
-    so that there is nothing to cut. can_matter: `[query, key]`, whether the network has a path from the edge to the
-    output; the effects of other edges are 0. listed: the number of edges that the terminal lists.
+    queries, keys: the tokens along the rows and the columns. effects: `[query, key]`, NaN if the mask hides the key.
+    can_matter: `[query, key]`, True if a path leads from the edge to the output; other edges have effect 0. listed: the
+    number of edges that the terminal lists.
     """
 
     queries: list[int]
@@ -507,7 +545,7 @@ class EdgeEffects(Cuts):
         return {**self._document(edges), "correlation": correlation}
 
     def report(self) -> Report:
-        """Show effects and weights as maps, the edges with the largest effects, and whether weights tell them."""
+        """Show effects and weights as maps, the edges with the largest effects, and whether weights predict effects."""
         ranked = self.ranked()
         can = ranked[: int(self.can_matter.sum())]
         heavy = sorted((weight for _, _, weight in can), reverse=True)
@@ -553,12 +591,12 @@ class EdgeEffects(Cuts):
         ranked = self.correlation()
         if ranked is None:
             return f"weights and sizes of effects have no rank correlation over {edges}: they are too few, or all equal"
-        says = "chance alone gives as much, so these edges don't tell whether larger weights matter more"
+        says = "this is within chance, so these edges don't show whether larger weights matter more"
         if not ranked.low <= ranked.rho <= ranked.high:
             says = f"edges with larger weights matter {'more' if ranked.rho > ranked.high else 'less'}"
         return (
-            f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; if the effects "
-            f"are permuted over these edges, {ranked.low:+.2f} to {ranked.high:+.2f} in 19 of 20 draws: {says}"
+            f"weights and sizes of effects: Spearman's rank correlation {ranked.rho:+.2f} over {edges}; 95% of random "
+            f"permutations of the effects give {ranked.low:+.2f} to {ranked.high:+.2f}: {says}"
         )
 
 
@@ -568,7 +606,7 @@ LEAST = 3  # numbers that a rank correlation needs
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's ρ of two lists, and its range, 19 times of 20, when one of them is permuted freely."""
+    """Spearman's ρ of two lists, and the range of 95% of its values when one list is permuted."""
 
     rho: float
     low: float
@@ -577,7 +615,7 @@ class RankCorrelation:
 
 
 def rank_correlation(one: Doubles, other: Doubles) -> RankCorrelation | None:
-    """Return Spearman's ρ, and its range over free permutations of the second list.
+    """Return Spearman's ρ, and its range over random permutations of the second list.
 
     ρ is the correlation of ranks (Spearman 1904, "The Proof and Measurement of Association between Two Things"). None
     for fewer than 3 numbers, and for a list of equal numbers, which has no order.

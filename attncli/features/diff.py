@@ -1,7 +1,7 @@
 """Compare two records: which heads differ, and in which cells most.
 
-They are of one text under two models, masks or measures, or of two texts whose tokens are paired by their positions.
-How much the maps of a head differ is in `attncli.analysis.difference`.
+The records are of one text under two models, masks or measures, or of two texts whose tokens are paired by position.
+`attncli.analysis.difference` measures how much the maps of a head differ.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,6 @@ from attncli.features import completion, options
 from attncli.features.inputs import (
     SavedRecords,
     Texts,
-    check_options,
     notify,
     read_inputs,
     record_source,
@@ -37,7 +36,6 @@ from attncli.record.record import READ
 from attncli.record.selection import Grouping
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.difference import MEANING, TwoRecords, name_sides, token_pairs
-from attncli.report.parts import signed, three_digits
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
@@ -108,9 +106,9 @@ def diff(
 ) -> "ComparedRecords":
     """Show where two sets of maps differ: which heads, which cells.
 
-    They are two saved records, two texts of equal length, or one text under two models, two masks or two measures, or
-    with heads silenced in B. Tokens are paired by their positions. For each head: how much weight must move to turn one
-    map into the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
+    Compares two saved records, two texts of equal length, or one text under two models, two masks or two measures, or
+    with heads silenced in B. Tokens are paired by position. For each head: how much weight must move to turn one map
+    into the other (the total variation distance, mean over tokens). Norms are compared as shares of their rows.
 
     \b
     Examples:
@@ -119,15 +117,14 @@ def diff(
       attncli diff --masks none,causal -o diff.html "The cat sat on the mat."
       attncli diff --measures weight,norm "The cat sat on the mat."
     """
-    check_options(given, options.MapOptions)
     if given.get("unit") is not None:
-        no_effect("with --unit, which says what is merged", words=words)
+        no_effect("with --unit, which already merges tokens", words=words)
     if isinstance(model, AttentionRecord):  # the records alone
         no_effect("after two records", second=second)
         model, first, second = None, model, first
     if _is_record(first) or _is_record(second):
         if not (_is_record(first) and _is_record(second)):
-            raise RequestError("saved records are compared two by two: give two files")
+            raise RequestError("a saved record can only be compared with another one: give two files")
         named: dict[str, Any] = {**given}
         layer, head, unit = (named.pop(name, None) for name in ("layer", "head", "unit"))
         grouping = saved_grouping(Grouping(), unit)
@@ -136,7 +133,7 @@ def diff(
         one, other = (
             SavedRecords(
                 [side] if isinstance(side, AttentionRecord) else Path(side), layer, head, grouping
-            ).single_record(f"{side}: save the one to compare by itself")
+            ).single_record(f"{side} has several, so save the one to compare in a separate file")
             for side in (first, second)
             if side is not None
         )
@@ -146,7 +143,7 @@ def diff(
         assert isinstance(first, str | None) and isinstance(second, str | None)
         measured, without = given.get("measure"), given.get("without")
         if sum(way is not None for way in (second, models, masks, measures, without)) != 1:
-            raise RequestError(f"diff compares two things that differ in one way: it takes {WAYS}")
+            raise RequestError(f"diff compares two sides that differ in one respect: give {WAYS}")
         if models is not None:
             no_effect("with --models, which names both", model=model)
         if masks is not None:
@@ -157,9 +154,9 @@ def diff(
         sides = []
         for text, of_model, masked, given["measure"], given["without"] in zip(
             (beginning.text, beginning.text if second is None else second),
-            _two("models", models) or (model, model),
-            _two("masks", masks) or (mask, mask),
-            _two("measures", measures) or (measured or "weight", measured or "weight"),
+            _split_pair("models", models) or (model, model),
+            _split_pair("masks", masks) or (mask, mask),
+            _split_pair("measures", measures) or (measured or "weight", measured or "weight"),
             (None, without),
             strict=True,
         ):
@@ -177,24 +174,24 @@ def diff(
         one, other = merge_words(one), merge_words(other)
     found = difference(one, other)
     if any(len(side.each_head) > len(found.first.each_head) for side in (one, other)):
-        notify(f"compared is what both have: {found.first.choice}")
+        notify(f"only heads that both sides have are compared: {found.first.choice}")
     return ComparedRecords(found, top)
 
 
 def _is_record(side: object) -> bool:
-    """Return whether A or B is a record or its file, and no text: a file exists, or its name is one word."""
+    """Return whether A or B is a record or its file, not a text: the file exists, or its name has no spaces."""
     if not isinstance(side, str):
         return isinstance(side, AttentionRecord | Path)
     return Path(side).suffix.lower() in READ and (Path(side).is_file() or " " not in side)
 
 
-def _two(name: str, names: str | Sequence[Any] | None) -> tuple[Any, Any] | None:
-    """Return the two of "a,b", or of a sequence; None without any. Raises RequestError where they are not two."""
+def _split_pair(name: str, names: str | Sequence[Any] | None) -> tuple[Any, Any] | None:
+    """Split "a,b" or a sequence into two; None stays None. Raises RequestError unless there are two."""
     if names is None:
         return None
     parts = [part.strip() for part in names.split(",")] if isinstance(names, str) else names
     if len(parts) != 2 or not all(parts):
-        raise RequestError(f"--{name} {quoted(str(names))}: two names with a comma between them are needed, as in A,B")
+        raise RequestError(f"--{name} takes two names separated by a comma, as in A,B; got {quoted(str(names))}")
     return parts[0], parts[1]
 
 
@@ -214,7 +211,7 @@ class _SideEntry(TypedDict):
 
 
 class _HeadEntry(TypedDict):
-    """Those that differ most first."""
+    """The heads, the most different first."""
 
     layer: Annotated[int, "layer number in the model"]
     head: Annotated[int, "head number in its layer"]
@@ -297,11 +294,11 @@ class ComparedRecords(Result):
         found, ranked = self.found, self.found.heads()
         queries, keys = token_pairs(found)
         columns = [Column("head"), Column("query", "name"), Column("key", "name")]
-        columns += [Column("A", leaves=1), Column("B", leaves=2), Column("B - A")]
+        columns += [Column("A", drop=1), Column("B", drop=2), Column("B - A")]
         rows = []
         for cell in self.cells:
             ends = f"{cell.query} {queries[cell.query]}", f"{cell.key} {keys[cell.key]}"
-            weights = three_digits(cell.first), three_digits(cell.second), signed(cell.change)
+            weights = f"{cell.first:.3f}", f"{cell.second:.3f}", f"{cell.change:+.3f}"
             rows.append([f"{cell.layer}.{cell.head}", *ends, *weights])
         most = "  ".join(f"{layer}.{head} {found.of(layer, head):.3f}" for layer, head in ranked[:NAMED])
         moved = HeadGrid([Panel("", found.moved)], found.first.layers, found.first.heads, "moved", most=1.0)
@@ -321,7 +318,7 @@ class ComparedRecords(Result):
 
 
 def _side(record: AttentionRecord) -> _SideEntry:
-    """Return one of the two as it stands in the document."""
+    """Return one side as the document has it."""
     side: _SideEntry = {
         "model": record.model.document(),
         "measure": record.measure,

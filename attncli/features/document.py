@@ -1,8 +1,8 @@
 """The documents of commands as tables of fields, and as JSON Schemas.
 
-A measure's document is a TypedDict in its file, named as the command: `Annotated[float, "meaning", "shape or unit"]`.
-The docstring of one that stands in a field is the field's meaning. `attncli/cli/README.md` explains the types, and has
-the tables.
+A measure's document is a TypedDict in its file, named like the command: `Annotated[float, "meaning", "shape or unit"]`.
+If a field is itself a TypedDict, the docstring of that is the field's meaning. `attncli/cli/README.md` explains the
+types, and has the tables.
 """
 
 import importlib
@@ -63,31 +63,31 @@ def _fields_of(document: Any, above: str = "") -> Iterator[Field]:
         meaning, unit = (*said, "", "")[:2]
         if get_origin(hint) is Literal:
             meaning = ": ".join(filter(None, [meaning, choices.one_of(hint)]))
-        below = next((one for one in _named_in(hint) if is_typeddict(one) and one not in SHARED), None)
+        below = next((one for one in _types_in(hint) if is_typeddict(one) and one not in SHARED), None)
         if below is not None and not meaning:
             sentence = inspect.cleandoc(below.__doc__ or "").replace("\n", " ").rstrip(".")
             meaning = sentence[:1].lower() + sentence[1:]
-        yield Field(f"{above}{name}", _written(hint) + "?" * optional, unit, meaning)
+        yield Field(f"{above}{name}", _type_name(hint) + "?" * optional, unit, meaning)
         if below is not None:
             yield from _fields_of(below, f"{above}{name}.")
 
 
-def _named_in(hint: Any) -> Iterator[Any]:
+def _types_in(hint: Any) -> Iterator[Any]:
     """Yield the types in a type."""
     for one in get_args(hint) or [hint]:
-        yield from _named_in(one) if get_args(one) else [one]
+        yield from _types_in(one) if get_args(one) else [one]
 
 
-def _written(hint: Any) -> str:
-    """Return a type as fields have it: "int or null", "[[float]]", "place"."""
+def _type_name(hint: Any) -> str:
+    """Return the name of a type in the table of fields: "int or null", "[[float]]", "place"."""
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(map(_written, get_args(hint)))
+        return " or ".join(map(_type_name, get_args(hint)))
     if get_origin(hint) is Literal:
         return "str"
     if get_origin(hint) is list:
-        return f"[{_written(get_args(hint)[0])}]"
+        return f"[{_type_name(get_args(hint)[0])}]"
     if get_origin(hint) is dict:
-        return f"{{{_written(get_args(hint)[1])}}}"
+        return f"{{{_type_name(get_args(hint)[1])}}}"
     if is_typeddict(hint):
         return SHARED.get(hint, "object")
     return "null" if hint is type(None) else str(hint.__name__)

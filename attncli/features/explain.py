@@ -5,10 +5,10 @@
     raised_j = exp(added_j - m), m the largest added score that the mask allows; 0 where it hides the key
     weight_j = raised_j / Σ_l raised_l    output   = Σ_j weight_j v_j
 
-A head's sink, if it has one, is a further score: m is at least that, and the sum has exp(sink - m) too.
+A head's sink, if any, is one more score: m is then at least the sink, and the sum includes exp(sink - m).
 
 (Vaswani et al. 2017, equation 1; Raffel et al. 2020, section 2.1; He et al. 2021, equation 4. Subtracting m changes no
-weight, and keeps exp from overflowing.) Where positions turn q and k (Su et al. 2021), these are the turned ones.
+weight, and keeps exp from overflowing.) With rotary positions (Su et al. 2021), q and k are the rotated ones.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_shown
 from attncli.record.formula import softmax
 from attncli.record.parts import ModelDocument
-from attncli.record.selection import Input, choose_head, name_layers, select_token
+from attncli.record.selection import Input, all_name_layers, choose_head, select_token
 from attncli.report import Cell, Column, NextCommand, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarStep, RowKey
 from attncli.report.row import RowBars
@@ -50,13 +50,13 @@ from attncli.report.row import RowBars
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.effects.asking import MeasuredOutput
-    from attncli.effects.logits import DirectWay
+    from attncli.effects.logits import DirectPath
     from attncli.models.engine import Engine
     from attncli.models.head import OneHead
     from attncli.models.model import Model
 
 FIRST_WORD = "1"  # the query that is explained by default
-APART = 0.02  # a larger difference means that weights are not made of q and k alone, in any dtype
+APART = 0.02  # rounding is below this in any dtype; above it, weights do not follow from q and k alone
 
 
 @measure(options.RowOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="the row")
@@ -72,7 +72,7 @@ def explain(
             SELECTION,
             "--query",
             metavar="TOKEN",
-            help="Whose row: it, it#2, 3.",
+            help="The query: it, it#2, 3.",
             show_default="1; --logit: last",
             kind=str | None,
         ),
@@ -82,20 +82,20 @@ def explain(
         option(
             OUTPUT,
             "--logit",
-            help="What each key adds to a next token's logit.",
+            help="Show what each key adds to a next token's logit.",
         ),
     ] = False,
     block: Annotated[
         bool,
-        option(OUTPUT, "--block", help="Then residual, norm and feed-forward: the whole layer.", not_saved=PICTURES),
+        option(OUTPUT, "--block", help="Show the whole layer: residual, norm, feed-forward too.", not_saved=PICTURES),
     ] = False,
     **given: "Unpack[options.RowOptions]",
 ) -> "ExplainedRow":
     """Explain one row of a map: every number in it.
 
-    For each key: q·k, divided by the root of the head's size, the terms of positions, the mask, exp, the weight, and
-    how much the token brings to the output: the length of weight times value, which can be small where the weight is
-    large. A saved record with q and k (run --vectors) has all but that. --logit adds a column for the logit of the next
+    Shows for each key: q·k, q·k over the root of the head size, position terms, the mask, exp, the weight, and the
+    length of weight times value, the token's contribution to the output, which can be small for a large weight. A saved
+    record with q and k (run --vectors) has all but the contribution. --logit adds a column for the logit of the next
     token, or of --target.
 
     \b
@@ -107,26 +107,24 @@ def explain(
     """
     number = None if head is None else str(head)
     if isinstance(model, AttentionRecord) or given.get("saved") is not None:
-        no_effect("with --from or a record, which have no layers", block=block, logit=logit)
+        no_effect("with --from or a record, which hold no network", block=block, logit=logit)
         source = record_source(model, text, **given)
         assert isinstance(source, SavedRecords)
-        record = source.single_record("save the one to explain by itself")
+        record = source.single_record("save the one to explain in a separate file")
         one = _head_with_vectors(record, layer, number)
         place = select_token(FIRST_WORD if query is None else str(query), record.tokens)
         explained = explain_row(record.select([one[0]], [one[1]]), place)
         apart = max(abs(key["weight"] - key["computed"]) for key in explained["keys"])
         if apart > APART:
             notify(
-                f"the weights differ by up to {apart:.3f} from those that q and k lead to: something is added to the "
-                "scores (a bias), or they are scaled in another way"
+                f"the weights differ by up to {apart:.3f} from those computed from q and k: the model adds something "
+                "to the scores (a bias), or scales them differently"
             )
         return ExplainedRow(explained)
     from attncli.models.head import head_of_text
 
     which, target = given.get("which"), given.get("target")
-    one_text = read_input(
-        text, given.get("pair"), given.get("file"), given.get("whole", False), "give the one to explain as TEXT"
-    )
+    one_text = read_input(text, given.get("pair"), given.get("file"), given.get("whole", False), "give one as TEXT")
     opening = opening_of(model, device=given.get("device"), dtype=given.get("dtype"))
     engine = open_tappable(opening, which, answers=True)
     layers = layers_or("-1", layer, number)
@@ -135,7 +133,7 @@ def explain(
     written = None
     if logit:
         no_effect("with --logit", pad_to=pad_to)
-        written = _written_logit(engine.awake(), one_text, Asking(one_text.pair, None, target, named, mask=mask))
+        written = _target_logit(engine.in_torch(), one_text, Asking(one_text.pair, None, target, named, mask=mask))
         named, target = str(written.place), target if engine.writes(Request(which=which)) else None
     request = Request(layers, number or "0", mask, pad_to=pad_to, which=which, target=target)
     taken = head_of_text(engine, one_text, request)
@@ -147,21 +145,21 @@ def explain(
 
 
 def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: str | None) -> tuple[int, int]:
-    """Return the chosen head, or the last whose q and k a record has.
+    """Return the chosen head, or the last one whose q and k the record has.
 
-    Raises RequestError where the record has no q and k of the head.
+    Raises RequestError if the record has no q and k of the head.
     """
     model = record.model
     chosen = choose_head(layers_or("-1", layer, head), head or "0", model.layers, model.heads)
-    one = chosen[0] if layer is not None or name_layers(head) else None
+    one = chosen[0] if layer is not None or all_name_layers(head) else None
     other = None if head is None else chosen[1]
     known = [] if record.vectors is None or record.measure != "weight" else sorted(record.vectors.heads)
     known = [pair for pair in known if one in (None, pair[0]) and other in (None, pair[1])]
     if not known:
         name = f"{record.layers[-1] if one is None else one}.{record.heads[0] if other is None else other}"
         raise RequestError(
-            f"the record has no q and k of head {name}, which make its weights: save them with attncli run --vectors "
-            f"{name} -o maps.safetensors TEXT"
+            f"the record has no q and k of head {name}: save them with attncli run --vectors {name} -o "
+            "maps.safetensors TEXT"
         )
     return known[-1]
 
@@ -169,38 +167,38 @@ def _head_with_vectors(record: AttentionRecord, layer: int | str | None, head: s
 # --- what is computed -----------------------------------------------------------------------------------
 
 
-class _Written(NamedTuple):
-    """A logit at a place, and the direct ways of all heads to it, by layer."""
+class _TargetLogit(NamedTuple):
+    """A logit at a position, and the direct paths of all heads to it, by layer."""
 
     output: "MeasuredOutput"
     token: str
     place: int
-    ways: "dict[int, DirectWay]"
+    ways: "dict[int, DirectPath]"
 
 
-def _written_logit(model: "Engine", text: Input, asking: Asking) -> _Written:
-    """Return the logit of a token. Raises RequestError as `logit_question` and `direct_ways` do."""
-    from attncli.effects.logits import direct_ways, logit_question
+def _target_logit(model: "Engine", text: Input, asking: Asking) -> _TargetLogit:
+    """Return the logit of a token. Raises RequestError as `logit_question` and `direct_paths` do."""
+    from attncli.effects.logits import direct_paths, logit_question
 
     if len(model.parts) > 1 and asking.at is None:
         asking = replace(asking, at="0")
     question = logit_question(model, text.text, asking, "--query")
     assert question.places is not None
-    return _Written(question.answer, question.label_name, question.places[0], direct_ways(question))
+    return _TargetLogit(question.answer, question.label_name, question.places[0], direct_paths(question))
 
 
 def explain_row(
-    record: AttentionRecord, query: int, head: "OneHead | None" = None, written: _Written | None = None
+    record: AttentionRecord, query: int, head: "OneHead | None" = None, written: _TargetLogit | None = None
 ) -> "ExplainDocument":
-    """Return the document of --json: the row of a query of the one head of a record, key by key, computed in float64.
+    """Return the document of --json: one row of a record of one head, key by key, computed in float64.
 
-    The record holds the head's queries and keys too (`vectors`). query: the position of the token whose row it is.
-    head: the head taken apart; a saved record has none, and then the document has nothing that is made of values.
-    written: the logit that the head adds to.
+    The record also holds the head's queries and keys (`vectors`). query: the position of the row's token. head: the
+    parts of the head; None for a saved record, whose document has no fields made from values. written: the logit that
+    the head adds to.
 
-    Per key: "weight" is the head's own, as the model computed it, and "computed" is raised / total, which differs from
-    it by rounding. "contribution" is |weight_j v_j|, how much a token brings to the output (Kobayashi et al. 2020,
-    equation 3, without the output projection). Where nothing may be attended to, all weights and the output are 0.
+    Per key: "weight" is the weight that the model computed, and "computed" is raised / total, which differs from it by
+    rounding. "contribution" is |weight_j v_j| (Kobayashi et al. 2020, equation 3, without the output projection). If
+    the mask hides every key, all weights and the output are 0.
     """
     [layer], [number] = record.layers, record.heads
     vectors = record.vectors
@@ -292,16 +290,16 @@ def explain_block(model: "Engine", record: AttentionRecord, query: int) -> "list
     section 5.4) and pre-norm differ in the places of the norms (`Layer.stations` of `attncli.models.network`).
 
     Per station: "vector"; "length"; "cosine" with x, the block's input; "share" of what was added, its length divided
-    by that of the vector it is added to. The same of the other real tokens, as means: "others".
+    by that of the vector it is added to; "others", the means of these numbers over the other real tokens.
 
     Raises RequestError for a network that transformers runs, whose steps are not known.
     """
     from attncli.models.model import own_network
 
-    own = own_network(model.awake())
+    own = own_network(model.in_torch())
     if own is None:
         raise RequestError(
-            "--block needs the steps of a layer, which are not known where transformers runs the network"
+            "--block needs the steps inside a layer, which are unknown in a network that transformers runs"
         )
     [layer], [head] = record.layers, record.heads
     stations = stations_of(own, record, layer, head)
@@ -330,8 +328,8 @@ def explain_block(model: "Engine", record: AttentionRecord, query: int) -> "list
 def stations_of(model: "Model", record: AttentionRecord, layer: int, head: int) -> list[tuple[str, Doubles, str]]:
     """Return every station of a layer, with the vectors of all tokens `[token, hidden_size]`, and its kind.
 
-    Kinds: "stream", what goes on; "added", what is added to it; "read", what attention or feed-forward read of it;
-    "part", what the head alone gives to the attention's output.
+    Kinds: "stream", the residual stream; "added", a vector added to it; "read", its normalised copy that attention or
+    feed-forward reads; "part", the head's contribution to the attention's output.
     """
     import torch
 
@@ -351,7 +349,7 @@ def stations_of(model: "Model", record: AttentionRecord, layer: int, head: int) 
             found.append(("norm", of_layer.before(x), "read"))
         attention, *more = of_layer.stations(x, joined)
         found.append(attention)
-        if isinstance(of_layer.attention_output_norm, torch.nn.Identity):  # else no head's part is added as it is
+        if isinstance(of_layer.attention_output_norm, torch.nn.Identity):  # otherwise a norm mixes the heads' parts
             found.append((f"head {head}", part, "part"))
         found += more
         if not torch.equal(after, found[-1][1]):  # a convolution beside the first layer, or the network's last norm
@@ -368,14 +366,14 @@ def _lengths(vectors: Doubles) -> Doubles:
 
 
 class _RotaryEntry(TypedDict):
-    """How positions rotate q and k, if they do; missing for a saved record."""
+    """The rotation of q and k by positions, if any; missing for a saved record."""
 
     rotated: Annotated[int, "number of rotated elements, from the first"]
     base: Annotated[float, "pair i at position p is rotated by p / stretch · base^(-2i / rotated)"]
     interleaved: Annotated[bool, "true: pairs are elements 2i and 2i + 1; false: i and i + rotated / 2"]
     values: Annotated[bool, "true if values are rotated too"]
-    exact: Annotated[bool, "true if angles are computed in float64, whatever the dtype"]
-    first: NotRequired[Annotated[int, "the place of position 0, where [PAD] stands before the text"]]
+    exact: Annotated[bool, "true if angles are computed in float64 for any dtype"]
+    first: NotRequired[Annotated[int, "the index of the token at position 0, if [PAD] precedes the text"]]
     stretch: Annotated[
         float | list[float], "divisor of the positions; 1 for none; one per pair i if they differ", "`[pair]`"
     ]
@@ -420,7 +418,7 @@ class _KeyEntry(TypedDict):
     added: NotRequired[Annotated[float, "scaled plus terms, if there are terms"]]
     raised: Annotated[float, "exp(added - largest), or exp(scaled - largest) without terms; 0 if hidden"]
     weight: Annotated[float, "as the model computed it"]
-    computed: Annotated[float, "raised / total: equal to weight but for rounding"]
+    computed: Annotated[float, "raised / total: equal to weight except for rounding"]
     value_norm: NotRequired[Annotated[float, "length of v"]]
     contribution: NotRequired[Annotated[float, "length of weight · v: what it adds to the output"]]
     adds: NotRequired[Annotated[float, "with `--logit`: what weight · v adds to the logit directly", "logit"]]
@@ -442,8 +440,8 @@ class _StationEntry(TypedDict):
     name: str
     kind: Annotated[
         str,
-        "stream: goes on; added: is added to it; read: is read by attention or feed-forward; part: what the head alone "
-        "adds",
+        "stream: the residual stream; added: added to it; read: the input of attention or feed-forward; part: the "
+        "head's contribution",
     ]
     vector: Annotated[list[float], "", "`[hidden_size]`"]
     length: float
@@ -493,7 +491,7 @@ class ExplainDocument(TypedDict):
 
 @dataclass(frozen=True, repr=False)
 class ExplainedRow(Result):
-    """The row of a query of one head, with every number of it. target: the output text of an encoder-decoder."""
+    """One row of one head, with every number in it. target: the output text of an encoder-decoder."""
 
     row: ExplainDocument
     target: str | None = None
@@ -509,7 +507,7 @@ class ExplainedRow(Result):
         return self.row
 
     def report(self) -> Report:
-        """Show where the query comes from, a row a key, and the output."""
+        """Show where the query comes from, a row per key, and the output."""
         row = self.row
         kind = [f"{row['kind']} attention"] if "kind" in row else []
         which = f"layer {row['layer']} head {row['head']}"
@@ -524,7 +522,7 @@ class ExplainedRow(Result):
                 RowBars(
                     [RowKey(one["index"], one["shown"], one["weight"], one["allowed"]) for one in row["keys"]],
                     [
-                        BarStep(step.heading, step.values, step.texts, step.kind, step.total, step.leaves)
+                        BarStep(step.heading, step.values, step.texts, step.kind, step.total, step.drop)
                         for step in _steps(row)
                     ],
                     None if row.get("kind") == "cross" else row["query"]["index"],
@@ -540,12 +538,12 @@ UNKNOWN = (
     "transformers runs this network: the inputs of its projections are unknown, so this starts from its q, k and v"
 )
 LOGIT = (
-    "the {about} is {value:.3f}; of it the head adds {adds:+.3f} on the direct way, by the residual connection to the "
+    "the {about} is {value:.3f}; the head adds {adds:+.3f} of it directly: through the residual connection to the "
     "output head, with the scales of norms frozen"
 )
 ROUNDING = 1e-6  # of a scale
 BLOCK = (
-    "added / stream: the length of what is added, divided by that of the vector that it is added to. In brackets: the "
+    "added / stream: the length of the added vector, divided by that of the vector it is added to. In brackets: the "
     "mean over the text's other tokens."
 )
 TERMS = 3  # products of vectors that DeBERTa adds: q·k, and one or two with positions
@@ -564,7 +562,7 @@ def _vector(numbers: Sequence[float]) -> str:
 
 
 def _beginning(document: ExplainDocument) -> list[str]:
-    """Say where the query comes from."""
+    """Describe where the query comes from."""
     query, lines = document["query"], []
     if "x" in query:
         lines.append(f"x = {_vector(query['x'])}, the attention's input")
@@ -587,23 +585,23 @@ def _beginning(document: ExplainDocument) -> list[str]:
     if isinstance(stretch, tuple):
         angle += f" (s_i from {min(stretch):.4g} to {max(stretch):.4g})"
     others = "key and value j" if rotary["values"] else "key j"
-    turned = f"elements {pair} turned by {angle}, {others}'s by {others_position} instead of {position}"
+    turned = f"elements {pair} rotated by {angle}; for {others}, {others_position} instead of {position}"
     return [*lines, f"{made} = {_vector(query['before'])}", f"q = {_vector(query['q'])}, {turned}"]
 
 
 def _end(document: ExplainDocument) -> list[str]:
-    """Say what the output is, which keys bring most of it, and what the sink takes."""
+    """Describe the output, the keys that contribute most to it, and the share of the sink."""
     keys = [key for key in document["keys"] if key["weight"] > 0]
     lines = []
     if not keys:
-        lines.append("this query may attend to nothing: its weights and its output are 0")
+        lines.append("the mask hides every key of this query: its weights and its output are 0")
     else:
         by_weight = max(keys, key=lambda key: key["weight"])
         most = f"most weight: {_name(by_weight)} {by_weight['weight']:.3f}"
         if "output" in document:
             by_norm = max(keys, key=lambda key: key["contribution"])
             lines.append(f"output = Σ weight v = {_vector(document['output'])}")
-            most += f"; brings most: {_name(by_norm)}, |weight v| {by_norm['contribution']:.3f}"
+            most += f"; largest contribution: {_name(by_norm)}, |weight v| {by_norm['contribution']:.3f}"
         lines.append(most)
     if "sink" in document:
         share = document["sink"]["raised"] / document["total"]
@@ -614,7 +612,7 @@ def _end(document: ExplainDocument) -> list[str]:
 
 
 class _Step(NamedTuple):
-    """A step as a column: its number for each key, and these, the sink's and their sum as they are written."""
+    """A step as a column: a number for each key; as text, these numbers, the sink's number and the sum."""
 
     heading: str
     values: Sequence[float]
@@ -622,25 +620,25 @@ class _Step(NamedTuple):
     kind: int = SCORES
     total: str = ""
     sink: str = ""
-    leaves: int = 0
+    drop: int = 0
 
     def cell(self, place: int) -> Cell:
-        """Return the number of a key, on the colour of its share of the step's largest, as long as its bar."""
+        """Return the number of a key, coloured by its share of the column's largest."""
         most = max(map(abs, self.values), default=0) or 1
         share = None if self.texts[place] == HIDDEN else self.values[place] / most
         return Cell(self.texts[place], share=share, signed=self.kind == SCORES)
 
 
 def _steps(document: ExplainDocument) -> list[_Step]:
-    """Return the columns: from q·k to the scores, then exp, the weights, and where values are known what they bring."""
+    """Return the columns: from q·k to the scores, then exp, the weights, and contributions, if values are known."""
     keys = document["keys"]
 
-    def step(heading: str, values: list[float], kind: int = SCORES, total: str = "", leaves: int = 0) -> _Step:
-        return _Step(heading, values, [f"{value:.3f}" for value in values], kind, total, leaves=leaves)
+    def step(heading: str, values: list[float], kind: int = SCORES, total: str = "", drop: int = 0) -> _Step:
+        return _Step(heading, values, [f"{value:.3f}" for value in values], kind, total, drop=drop)
 
-    scores = [step("q·k not turned", [key["unturned"] for key in keys])] if "unturned" in keys[0] else []
+    scores = [step("q·k not rotated", [key["unturned"] for key in keys], drop=4)] if "unturned" in keys[0] else []
     scores.append(step("q·k", [key["score"] for key in keys]))
-    scores.append(step(_scaling(document), [key["scaled"] for key in keys], leaves=3))
+    scores.append(step(_scaling(document), [key["scaled"] for key in keys], drop=3))
     if "terms" in keys[0]:
         if "row" in keys[0]:
             rows = [key["row"] for key in keys]
@@ -650,7 +648,7 @@ def _steps(document: ExplainDocument) -> list[_Step]:
     largest, total = document["largest"], document["total"]
     heading = f"exp(· {'+' if largest < 0 else '-'} {abs(largest):.2f})"
     texts = [f"{key['raised']:.4f}" if key["allowed"] else HIDDEN for key in keys]
-    raised = _Step(heading, [key["raised"] for key in keys], texts, WEIGHTS, f"{total:.4f}", leaves=2)
+    raised = _Step(heading, [key["raised"] for key in keys], texts, WEIGHTS, f"{total:.4f}", drop=2)
     weights = [key["weight"] for key in keys]
     weight = step("/ sum = weight", weights, WEIGHTS, f"{sum(weights):.3f}")
     if "sink" in document:
@@ -659,9 +657,10 @@ def _steps(document: ExplainDocument) -> list[_Step]:
         raised, weight = raised._replace(sink=f"{sink:.4f}"), weight._replace(sink=f"{sink / total:.3f}")
     if "output" not in document:
         return [*scores, raised, weight]
-    values = step("|v|", [key["value_norm"] for key in keys], VALUES, leaves=1)
+    values = step("|v|", [key["value_norm"] for key in keys], VALUES, drop=1)
     norm = f"|Σ| = {document['output_norm']:.3f}"
-    brought = step("|weight v|", [key["contribution"] for key in keys], VALUES, norm)
+    last = 5 if "logit" in document else 0  # the logit's column stays
+    brought = step("|weight v|", [key["contribution"] for key in keys], VALUES, norm, last)
     steps = [*scores, raised, weight, values, brought]
     if "logit" in document:
         heading = f"adds to the logit of {document['logit']['token']}"
@@ -671,7 +670,7 @@ def _steps(document: ExplainDocument) -> list[_Step]:
 
 
 def _scaling(document: ExplainDocument) -> str:
-    """Say how q·k is scaled: divided by the root of the head's size, of a small multiple, or of another number."""
+    """Describe the scaling of q·k: by the root of the head size, of a small multiple of it, or of another number."""
     size = len(document["query"]["q"])
     divided = document["scale"] ** -2
     if abs(divided - size) < ROUNDING * size:
@@ -685,7 +684,7 @@ def _scaling(document: ExplainDocument) -> str:
 
 
 def _table(document: ExplainDocument) -> Table:
-    """Return a row a key, then the sink's, if there is one, and the sums."""
+    """Return a row per key, then the sink's, if there is one, and the sums."""
     steps = _steps(document)
     names = [f"{key['index']:>3} {visible(key['shown'])}" for key in document["keys"]]
     rows: list[Sequence[str | Cell] | None] = [
@@ -693,11 +692,11 @@ def _table(document: ExplainDocument) -> Table:
     ]
     sink = [["    sink", *(step.sink for step in steps)]] if "sink" in document else []
     rows += [None, *sink, ["    sum", *(step.total for step in steps)]]
-    return Table([Column("key"), *(Column(step.heading, leaves=step.leaves) for step in steps)], rows)
+    return Table([Column("key"), *(Column(step.heading, drop=step.drop) for step in steps)], rows)
 
 
 def _block(document: ExplainDocument) -> list[Part]:
-    """Return a row a station of the block, and what the numbers are."""
+    """Return a row per station of the block, and an explanation of the numbers."""
     if "block" not in document:
         return []
     signs = {"read": "  read: ", "part": "  of it: ", "added": "+ ", "stream": "= "}
@@ -709,7 +708,7 @@ def _block(document: ExplainDocument) -> list[Part]:
             figures.append(f"{station[name]:.{digits}f}{others}" if name in station else "")
         rows.append([(signs[station["kind"]] if rows else "") + station["name"], *figures])
     columns = [Column("vector"), Column("length (others)"), Column("cosine with x (others)"),
-               Column("added / stream (others)", leaves=1)]  # fmt: skip
+               Column("added / stream (others)", drop=1)]  # fmt: skip
     return [
         TextLine(f"layer {document['layer']}, {_name(document['query'])}: from x, the layer's input, to its output"),
         Table(columns, rows),

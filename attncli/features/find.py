@@ -1,9 +1,9 @@
 """Find the heads that look from one token to another.
 
-Every head has its strongest weight from QUERY to KEY, in one text or as the mean over many. Beside it stands its usual
-weight (`attncli.analysis.edges`), because a head that always looks at the token before is strong everywhere. `--by`
-orders heads by that weight, by its distance above the usual one, by what they add to a logit
-(`attncli.effects.logits`), or by a figure of `stats`.
+Shows each head's strongest weight from QUERY to KEY, in one text or as the mean over many, and its usual weight
+(`attncli.analysis.edges`), because a head that always looks at the previous token is strong everywhere. `--by` orders
+heads by the weight, by how far it is above the usual one, by what they add to a logit (`attncli.effects.logits`), or by
+a statistic of `stats`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from attncli.analysis.edges import ANY, SINK, Edge, Rank, Usual, places, ranking, strongest_edges
-from attncli.analysis.patterns import row_shares
+from attncli.analysis.patterns import SPREAD, row_shares
 from attncli.base import choices
+from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS
 from attncli.base.printable import quoted, visible
@@ -53,7 +54,7 @@ def find(
             SELECTION,
             "--by",
             metavar="NAME",
-            help="weight, content (above the usual), or without QUERY and KEY logit or a figure of stats.",
+            help="weight or content (weight above usual); without QUERY and KEY: logit or a statistic of stats.",
         ),
     ] = "weight",
     at: Annotated[
@@ -63,7 +64,7 @@ def find(
             "--at",
             rare=True,
             metavar="TOKEN",
-            help="With --by logit: the token after which, or [MASK] in whose place, a token is predicted.",
+            help="With --by logit: predict after this token, or in place of [MASK].",
             show_default="the last one, or [MASK]",
         ),
     ] = None,
@@ -73,8 +74,8 @@ def find(
 ) -> "FoundHeads | LogitHeads":
     """Find the heads that look from one token to another.
 
-    Lists each head's largest weight from QUERY to KEY, beside its usual weight. --by logit: what each head adds to the
-    next token's logit, beside the effect of silencing it.
+    Lists each head's largest weight from QUERY to KEY, and its usual weight. --by logit: what each head adds to the
+    next token's logit, and the effect of silencing it.
 
     \b
     Examples:
@@ -87,7 +88,9 @@ def find(
     if by in FIGURES or by == "logit":
         no_effect(f"with --by {by}, which ranks whole heads", key=key)
     elif by == "weight" and key is None:
-        raise RequestError('find needs two tokens, as in: attncli find it trophy "TEXT"; or --by content or a figure')
+        raise RequestError(
+            'find needs QUERY and KEY, as in attncli find it trophy "TEXT"; or choose another ranking with --by'
+        )
     if by in FIGURES:
         no_effect(
             f"with --by {by}, which is counted over tokens",
@@ -97,7 +100,7 @@ def find(
     if by == "logit":
         from attncli.features.logit_heads import logit_heads
 
-        no_effect("with --by logit, which is of one token", unit=given.get("unit"))
+        no_effect("with --by logit, which works on tokens", unit=given.get("unit"))
         return logit_heads(source, text, at, top)
     no_effect("without --by logit", at=at)
     if by not in FIGURES:
@@ -111,7 +114,7 @@ def find(
     else:
         from attncli.corpus.reducer import corpus_statistics
 
-        why = f"with --by {by}, which is counted over texts as stats has it"
+        why = f"with --by {by}, which is counted over texts as in stats"
         no_effect(why, **{name: given.get(name) for name in ("pair", "pad_to", "which", "target")})
         measured = source.request.measure
         notify_sinks(source.engine, None, measured)
@@ -133,11 +136,10 @@ def find_edges(
 ) -> "FindDocument":
     """Rank the heads of a model by their weights from one token to another, over texts, as a document.
 
-    query, key: names as `select_token` has them, or ANY. content: only edges between two different words count.
-    usual: returns the usual weights over other texts, between tokens or (True) between words; None where there are
-    none.
+    query, key: names as `select_token` takes them, or ANY. content: only edges between two different words count.
+    usual: returns the usual weights over other texts, between tokens or (True) between words, or None.
 
-    Raises RequestError when no text has both tokens.
+    Raises RequestError if no text has both tokens.
     """
     over: dict[bool, Usual | None] = {}
     found: list[list[tuple[Edge, bool]]] = []
@@ -157,9 +159,9 @@ def find_edges(
         found.append(strongest_edges(one, Usual.with_text(one, over[words]), query, key, content))
         last = one
     if last is None:
-        raise RequestError("there is no text to look in")
+        raise RequestError("there is no text to search: give TEXT or -f FILE")
     if not any(found):
-        raise RequestError(_why_nowhere(last, query, key, count))
+        raise RequestError(_why_no_head(last, query, key, count))
     document: FindDocument = {
         "model": last.model.document(),
         "from": query,
@@ -197,10 +199,10 @@ def _head_entry(rank: Rank, record: AttentionRecord | None) -> "_HeadEntry":
     return entry
 
 
-def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> str:
+def _why_no_head(record: AttentionRecord, query: str, key: str, texts: int) -> str:
     """Return why no head was found."""
     if texts > 1:
-        return f"in none of {texts} texts does the mask allow any token {quoted(query)} to look at a {quoted(key)}"
+        return f"none of the {texts} texts has a token {quoted(query)} that the mask allows to look at {quoted(key)}"
     for name, tokens in ((query, record.tokens), (key, record.keys)):
         if not places(name, tokens):
             select_token(name, tokens)  # raises with the names of similar tokens
@@ -208,7 +210,7 @@ def _why_nowhere(record: AttentionRecord, query: str, key: str, texts: int) -> s
 
 
 def _by_figure(statistics: "Statistics", name: str, layers: Selection, heads: Heads) -> "FindDocument":
-    """Order the heads by a figure of statistics, the largest first, as a document.
+    """Order the heads by a statistic, the largest first, as a document.
 
     Raises RequestError for layers or heads that the model does not have.
     """
@@ -242,7 +244,7 @@ USUAL = (
     "key; otherwise the mean that the other tokens give it"
 )
 SINKS_ARE = (
-    "sinks: special tokens, the first token of a model that only looks back, and keys that get at least "
+    "sinks: special tokens, the first token of a causal model, and keys that get at least "
     f"{SINK} of the other tokens' weight on average"
 )
 
@@ -265,7 +267,7 @@ class _HeadEntry(TypedDict):
         ]
     ]
     query: NotRequired[Annotated[PlaceDocument, "the query's place, if there is one text"]]
-    key: NotRequired[Annotated[PlaceDocument, "the key's place, likewise"]]
+    key: NotRequired[Annotated[PlaceDocument, "the key's place, if there is one text"]]
     value: NotRequired[Annotated[float, "the statistic", "as in `stats`"]]
     spread: NotRequired[Annotated[float, "its spread between texts", "as in `stats`"]]
     label: NotRequired[Annotated[str, "as in `stats`, for a statistic"]]
@@ -294,7 +296,7 @@ FindDocument.__doc__ = "`.csv`: a row per entry of `heads`."
 
 @dataclass(frozen=True, repr=False)
 class FoundHeads(Result):
-    """Heads in the order of their weight from one token to another, or of a figure.
+    """Heads ordered by their weight from one token to another, or by a statistic.
 
     found: all of them. text: the text, if it was given. listed: the number of heads that the terminal lists.
     """
@@ -302,6 +304,11 @@ class FoundHeads(Result):
     found: FindDocument
     text: str | None = None
     listed: int = LISTED
+
+    def __repr__(self) -> str:
+        """<FoundHeads of minilm: 72 heads, by weight>"""
+        count = f"{len(self.found['heads'])} heads"
+        return titled(self, model_shown(self.found["model"]), count, f"by {self.found['by']}")
 
     def document(self) -> FindDocument:
         """Return what --json prints."""
@@ -311,9 +318,15 @@ class FoundHeads(Result):
         """Show the first heads as a table."""
         found, heads = self.found, self.found["heads"][: self.listed]
         if "from" not in found:
-            columns = [Column("head"), Column(found["by"]), Column("spread"), Column("label", "name")]
-            rows = [[_name(one), f"{one['value']:.3f}", f"{one['spread']:.3f}", one["label"]] for one in heads]
+            unit = {"entropy": " (nats)", "distance": " (tokens)"}.get(found["by"], "")
+            columns = [Column("head"), Column(found["by"].replace("_", " ") + unit), Column("pattern", "name")]
+            rows = [[_name(one), f"{one['value']:.3f}", one["label"].replace("_", " ")] for one in heads]
             parts: list[Part] = [Table(columns, rows)]
+            if found["texts"] > 1:
+                columns.insert(2, Column("spread"))
+                for row, one in zip(rows, heads, strict=True):
+                    row.insert(2, f"{one['spread']:.3f}")
+                parts.append(TextLine(SPREAD))
             ends = []
         else:
             sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
@@ -334,11 +347,12 @@ class FoundHeads(Result):
 
 
 def _edges_table(heads: Sequence[_HeadEntry]) -> Table:
-    """Return the heads of one text with the tokens of their edges; of several, in how many a sink gets the weight."""
+    """Return the heads: for one text with the tokens of their edges; for several with the number whose KEY is a
+    sink."""
     columns = [Column("head"), Column("weight"), Column("usual")]
     alone = "query" in heads[0]
     columns += [Column(name, "name") for name in ("query", "key", "sink")] if alone else []
-    columns += [] if alone else [Column("texts", leaves=1), Column("to a sink")]
+    columns += [] if alone else [Column("texts", drop=1), Column("to a sink")]
     rows = []
     for one in heads:
         if alone:

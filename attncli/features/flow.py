@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 METHODS = choices.names(choices.Method)
 RECORDS = tuple(suffix for suffix in SUFFIXES if suffix != ".json")  # a .json has the document, and the record in it
 
-# Capacities are whole numbers of 32 bits in scipy, and a flow on an edge may be taken back: twice UNIT must fit.
+# scipy takes 32-bit integer capacities, and flow can be pushed back along an edge, so twice UNIT must fit.
 UNIT = 2**29
 
 
@@ -75,8 +75,8 @@ def flow(
     """Follow attention down to the input tokens: rollout and flow.
 
     Above layer 0 a token is a mixture of tokens. Both methods (Abnar and Zuidema 2020) take the mean over heads, and
-    half of every step for the residual connection. Rollout adds up all paths; flow is the maximum flow with weights as
-    capacities. Beside them stand the raw weights to the layer below. Without -l it starts at the last layer.
+    give half of every step to the residual connection. Rollout adds up all paths; flow is the maximum flow with weights
+    as capacities. It also shows the raw weights to the layer below. By default, it starts at the last layer.
 
     \b
     Examples:
@@ -87,15 +87,15 @@ def flow(
     methods = choices.several("method", method, choices.Method)
     layer = given.pop("layer", None)  # to start from: every layer below is needed
     if given.get("unit") is not None:
-        no_effect("with --unit, which says what is merged", words=words)
+        no_effect("with --unit, which already merges tokens", words=words)
     source = record_source(model, text, mask, **given)
     if isinstance(source, Texts):
         from attncli.models.engine import check_every_layer
 
         check_every_layer(source.engine, given.get("which"), "flow")
-        otherwise = "give the one to follow as TEXT"
+        otherwise = "give one as TEXT"
     else:
-        otherwise = "save the one to follow by itself (attncli run -o one.npz TEXT)"
+        otherwise = "save the one to follow in a separate file (attncli run -o one.npz TEXT)"
     record = source.single_record(otherwise)
     words = words or given.get("unit") == "word"
     if words:
@@ -113,9 +113,9 @@ def flow(
 class Followed(Result):
     """The shares of input tokens in the tokens of some layers.
 
-    layers: numbers of layers; queries: positions of tokens.
-    shares: by method, `[layer, query, input token]`; of raw, the token of the layer below. Rows sum to 1.
-    flows: the maximum flows themselves, where flow is among the methods. words: whether the tokens are words.
+    layers: numbers of layers; queries: positions of tokens. shares: by method, `[layer, query, input token]`; for raw,
+    `[layer, query, token of the layer below]`. Rows sum to 1. flows: the maximum flows themselves, if flow is among the
+    methods. words: whether the tokens are words.
     """
 
     record: AttentionRecord
@@ -131,17 +131,16 @@ class Followed(Result):
 
     @cached_property
     def every(self) -> "Followed":
-        """The shares in all tokens: a picture and a saved record have every row."""
+        """The shares for all queries, because a picture and a saved record have every row."""
         if len(self.queries) == len(self.record.tokens):
             return self
         return follow(self.record, self.layers, None, list(self.shares), self.words)
 
     def as_record(self) -> AttentionRecord:
-        """Return the shares as one record, so that they are saved and drawn as maps are.
+        """Return the shares as one record, which is saved and drawn like maps.
 
-        It is of a network like the model with a head a method, in their order, and the model's name says so:
-        "minilm (raw, rollout, flow)" has heads 0, 1 and 2. A layer's mask shows the input tokens that a token has a
-        path to through this layer and those below.
+        Each method is a head, in order, and the model's name lists them: "minilm (raw, rollout, flow)" has heads 0, 1
+        and 2. A layer's mask shows the input tokens that a token has a path to, through this layer and those below.
         """
         record, every = self.record, list(range(len(self.record.tokens)))
         numbers = sorted(record.layers)
@@ -154,6 +153,7 @@ class Followed(Result):
             pairs=None,
             tokens=record.tokens.take(self.queries),
             key_tokens=None if self.queries == every else record.tokens,
+            rows=None if self.queries == every else self.queries,
             masks=paths[[numbers.index(layer) for layer in self.layers]][:, self.queries],
             measure="weight" if record.measure == "weight" else "share of norm",
             model=replace(record.model, name=f"{record.model.name} ({', '.join(self.shares)})", heads=len(self.shares)),
@@ -163,7 +163,7 @@ class Followed(Result):
         )
 
     def maps(self) -> dict[str, Floats]:
-        """Return the shares by method with NaN where no path leads; for raw, where no step leads."""
+        """Return the shares by method, with NaN where there is no path (for raw, no step)."""
         paths = self.as_record().masks
         own = np.stack([self.record.mask_of(layer) for layer in self.layers])[:, self.queries]
         return {
@@ -199,7 +199,9 @@ class Followed(Result):
         return {**document, "sinks": True} if _divided(record) else document
 
     def report(self) -> Report:
-        """Show one token's shares of every input token, or the maps of all tokens and the strongest of each row."""
+        """Show the share of every input token in one token, or maps of all tokens and the largest shares of
+        each row.
+        """
         record, shown = self.record, self.record.tokens.shown
         one_layer = len(self.layers) == 1
         layers = f"layer{'' if one_layer else 's'} {number_list(self.layers)}"
@@ -218,10 +220,10 @@ class Followed(Result):
         else:
             [query] = self.queries
             title = [*title, f'token {query} "{printable(shown[query])}"']
-            if one_layer:  # a column a method
-                columns = [Column(method, leaves=LEAVING.index(method) + 1) for method in self.shares]
+            if one_layer:  # a column per method
+                columns = [Column(method, drop=DROP_ORDER.index(method) + 1) for method in self.shares]
                 parts = [*meanings, self._shares(columns, [shares[0, 0] for shares in self.shares.values()])]
-            else:  # a table a method
+            else:  # a table per method
                 columns = [Column(f"layer {layer}") for layer in self.layers]
                 tables = [self._shares(columns, list(shares[:, 0]), method) for method, shares in self.shares.items()]
                 parts = [*meanings, *tables]
@@ -233,11 +235,12 @@ class Followed(Result):
             self.document,
             picture=picture,
             files=dict.fromkeys(RECORDS, lambda path: self.every.as_record().save(path)),
+            records=lambda: [self.every.as_record()],
             next=following,
         )
 
     def _maps(self, query: int | None = None) -> Maps:
-        """Return a map a method, a row of them a layer, each with its own scale: flow is spread much more than rollout.
+        """Return a map per method and layer, each with its own scale, because flow is spread much more than rollout.
 
         query: the row that stands out.
         """
@@ -253,7 +256,7 @@ class Followed(Result):
         )
 
     def _strongest(self) -> Ranking:
-        """Return a row a query, with its strongest tokens by each method."""
+        """Return a row per query, with its strongest tokens by each method."""
         tokens = self.record.tokens
         names = numbered_names(tokens)
         rows = []
@@ -261,10 +264,10 @@ class Followed(Result):
             found = [strongest(shares[0, place].astype(np.float32), NAMED) for shares in self.shares.values()]
             named = [[(names[key], f"{share:.3f}") for key, share in some] for some in found]
             rows.append((f"{query:>3} {visible(tokens.shown[query])}", named))
-        return Ranking("token", list(self.shares), rows, "(attends to nothing)", LEAVING)
+        return Ranking("token", list(self.shares), rows, "(attends to nothing)", DROP_ORDER)
 
     def _by_layer(self, method: str) -> Table:
-        """Return the strongest token of every query by one method: a row a query, a column a layer."""
+        """Return the strongest token of every query by one method: a row per query, a column per layer."""
         names, shown = numbered_names(self.record.tokens), self.record.tokens.shown
         rows = []
         for place, query in enumerate(self.queries):
@@ -315,7 +318,7 @@ def follow(
         else:
             with progress(len(chosen) * len(wanted), "tokens") as advance:
                 flows = np.stack([maximum_flows(steps, layer, wanted, advance) for layer in chosen])
-            # So that rows sum to 1, as the authors' program does; the residual connection keeps the sum above 0.
+            # Rows sum to 1, as in the authors' program. The residual connection keeps the sum above 0.
             shares[method] = flows / flows.sum(axis=-1, keepdims=True)
     return Followed(record, chosen, wanted, shares, flows, words)
 
@@ -327,10 +330,10 @@ def maximum_flows(
 
     Abnar and Zuidema 2020, section 3: the nodes are the tokens after every layer, and below them the input. An edge
     leads from a token to each token one layer below, with the capacity Ã (`steps`). Each query and input token is a
-    problem of its own, solved by Dinic's algorithm in scipy. A flow is at most 1, which leaves the query.
+    separate problem, solved by Dinic's algorithm in scipy. A flow is at most 1, because 1 leaves the query in total.
 
-    Capacities are rounded to whole 2^-29, so a flow is off by at most 2^-30 for each edge of the smallest cut: with
-    30 tokens and 12 layers, which have 10,800 edges, by less than 1.1e-5, and mostly by less than 1e-7.
+    Capacities are rounded to whole 2^-29, so a flow is off by at most 2^-30 for each edge of the minimum cut: with 30
+    tokens and 12 layers, which have 10,800 edges, by less than 1.1e-5, and mostly by less than 1e-7.
 
     `advance` is called after every query. Raises RequestError when scipy is not installed.
     """
@@ -339,11 +342,11 @@ def maximum_flows(
         from scipy.sparse.csgraph import maximum_flow
     except ImportError as error:
         raise RequestError(
-            f"attention flow needs scipy: {install_hint('flow')}, or take --method raw,rollout"
+            f"attention flow needs scipy: {install_hint('flow')}, or use --method raw,rollout"
         ) from error
     length = steps.shape[-1]
     capacities = np.rint(steps[: layer + 1] * UNIT).astype(np.int32)
-    # In 32 bits because scipy's flow takes no wider numbers of nodes before 1.15.
+    # 32-bit, because scipy before 1.15 takes no wider node numbers.
     number, above, below = (places.astype(np.int32) for places in np.nonzero(capacities))
     nodes = (number + 1) * length + above, number * length + below
     graph = csr_array((capacities[number, above, below], nodes), shape=((layer + 2) * length,) * 2)
@@ -370,16 +373,16 @@ def reachable(masks: Sequence[Bools]) -> Bools:
 # --- the report -----------------------------------------------------------------------------------------
 
 MEANING = {
-    "raw": "raw: attention to the layer below, mean over heads",
-    "rollout": "rollout: shares of the input tokens, all paths down added up",
-    "flow": "flow: the maximum flow to each input token, as shares of the sum",
+    "raw": "raw: attention in this layer, mean over heads",
+    "rollout": "rollout: each input token's share, summed over all paths through the layers",
+    "flow": "flow: the maximum flow to each input token, divided by the sum over tokens",
 }
 NAMED = 2  # the strongest tokens of a row, at most
-LEAVING = ("raw", "flow", "rollout")  # the methods that a narrow terminal does without first
+DROP_ORDER = ("raw", "flow", "rollout")  # the columns that a narrow terminal drops, in this order
 
 
 def _divided(record: AttentionRecord) -> list[TextLine]:
-    """Say that rows are divided by their sums, where heads have sinks."""
+    """Return the note that rows are divided by their sums, if heads have sinks."""
     return [TextLine(DIVIDED, caption=True)] if record.sinks and record.measure == "weight" else []
 
 

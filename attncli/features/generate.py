@@ -1,15 +1,14 @@
-"""Write on from a text with a decoder, and show where each new token looked.
+"""Continue a text with a decoder, and show where each new token looked.
 
-A new token is chosen from the vector of the token before it: so what it was made of is the attention of that row. A
-weight alone does not say that a head reacts to the text, so edges are compared with their usual weight
-(`attncli.analysis.edges`). The first token of a decoder is a sink, whatever it is, and its share stands apart.
-
-With heads silenced or edges cut the text is written twice: as it is, and with the change.
+The vector of the preceding token predicts a new token, so the row of the preceding token shows where the model looked.
+A large weight alone does not show that a head reacts to the text, so edges are compared with their usual weight
+(`attncli.analysis.edges`). The first token of a decoder is a sink, so its share is shown separately. With heads
+silenced or edges cut, the text is written twice: unchanged, and with the change.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
@@ -42,17 +41,20 @@ from attncli.features.inputs import (
     open_tappable,
     opening_of,
     read_input,
+    read_parts,
     read_prompt,
 )
+from attncli.features.lens import LENS, check_lens, lens_entries, lens_table
 from attncli.features.measure import measure, no_effect
-from attncli.features.options import MODEL, TEXT, ModelOrName, option
+from attncli.features.options import MODEL, OUTPUT, SELECTION, TEXT, ModelOrName, option
 from attncli.models.block import Block, Tap
 from attncli.models.taps import BLOCK
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.parts import ModelDocument, UsualWeights
+from attncli.record.grouping import axes_of, grouped
+from attncli.record.parts import LensDocument, LensLayerDocument, ModelDocument, PlaceDocument, UsualWeights
 from attncli.record.record import SUFFIXES
-from attncli.record.selection import number_list, numbered_names, select_pieces
+from attncli.record.selection import TOKENS, Grouping, number_list, numbered_names, select_token, select_units
 from attncli.report import Column, NextCommand, Part, Report, Result, Table, TextLine
 from attncli.text.tokens import Tokens, joined
 from attncli.text.units import PartedText, unit_tokens
@@ -60,10 +62,12 @@ from attncli.text.units import PartedText, unit_tokens
 if TYPE_CHECKING:
     from attncli.analysis.edges import Usual
     from attncli.models.devices import InTorch
-    from attncli.models.generation import Manner, Step
+    from attncli.models.generation import Sampling, Step
 
-ANY = "*"  # every token, also those that are still to be written
+ANY = "*"  # every token, including those not written yet
 LOOKS = 2  # edges that the terminal names for a token
+UNITS = 3  # units that it names for a token
+SOME_LAYERS = 0.2, 0.4, 0.6, 0.8  # shares of the depth after which the terminal shows predictions
 HEADS = 8  # heads that the terminal lists
 
 
@@ -80,9 +84,35 @@ def generate(
     chat: Annotated[
         bool, option(TEXT, "--chat", help="Use the chat template; TEXT can be a .json of messages.")
     ] = False,
+    part: options.PartFiles = None,
     edges: options.Edges = None,
+    unit: Annotated[
+        choices.UnitName | None,
+        option(
+            SELECTION,
+            "--unit",
+            metavar="NAME",
+            help="Show attention per token, word, line, sentence or part.",
+            show_default=False,
+        ),
+    ] = None,
+    lens: Annotated[
+        bool,
+        option(OUTPUT, "--lens", help="Show the tokens that each layer would predict."),
+    ] = False,
+    query: Annotated[
+        str | None,
+        option(
+            SELECTION,
+            "--query",
+            rare=True,
+            metavar="TOKEN",
+            help="With --lens: the token whose vectors predict.",
+            show_default="before each written token",
+        ),
+    ] = None,
     max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40,
-    sample: Annotated[bool, option(MODEL, "--sample", help="Draw each token, instead of the likeliest.")] = False,
+    sample: Annotated[bool, option(MODEL, "--sample", help="Sample each token; don't take the likeliest.")] = False,
     temperature: Annotated[
         float | None,
         option(
@@ -109,7 +139,15 @@ def generate(
     ] = None,
     seed: Annotated[
         int | None,
-        option(MODEL, "--seed", metavar="N", min=0, help="With --sample: the seed of the draws.", show_default="0"),
+        option(
+            MODEL,
+            "--seed",
+            rare=True,
+            metavar="N",
+            min=0,
+            help="With --sample: the seed of the draws.",
+            show_default="0",
+        ),
     ] = None,
     without: options.Without = None,
     which: options.Which = None,
@@ -117,11 +155,11 @@ def generate(
     device: Annotated[str | None, options.DEVICE] = None,
     dtype: Annotated[choices.DtypeName | None, options.DTYPE] = None,
 ) -> "WrittenText":
-    """Write on from a text, and show where each new token looked.
+    """Continue a text, and show where each new token looked.
 
-    The likeliest token is taken each time, or one is drawn (--sample). The text appears as it is written. Then each
-    token has its probability, and the edges far above their usual weight from the row that it was chosen from. With
-    --without or --cut the text is written with and without the change. -o saves the whole as one record.
+    Takes the likeliest token each time, or samples one (--sample). Shows each token's probability, and the edges at the
+    position that predicted it whose weight is far above that on other texts. With --without or --cut, the text is
+    written twice: unchanged, and with the change. -o saves one record.
 
     \b
     Examples:
@@ -130,25 +168,35 @@ def generate(
       attncli generate --without 10.1 "The capital of France is"
       attncli generate --sample --top-p 0.9 --seed 1 -o written.html "Once upon a time"
     """
-    from attncli.models.generation import Manner, next_output, prompt_tokens
+    from attncli.models.generation import Sampling, next_output, prompt_tokens
 
     if not sample:
         no_effect("without --sample, which draws tokens", temperature=temperature, top_p=top_p, seed=seed)
+    if lens:
+        no_effect("with --lens, which shows no weights", unit=unit)
+        no_effect("with --lens: silence heads instead (--without)", edges=edges)
+    else:
+        no_effect("without --lens", query=query)
     beginning = SAMPLE.partition(" it ")[0]
-    otherwise = "give the one to write on from"
-    prompt = "" if chat else read_input(text, None, file, whole, otherwise, sample=beginning).text
+    otherwise = "give one as TEXT"
+    parted = None
+    if not chat:
+        parted = read_parts(text, None, file, whole, part, None, unit, beginning)
+        prompt = (parted or read_input(text, None, file, whole, otherwise, sample=beginning)).text
     named = default_model("smollm2") if model is None else model
     opening = opening_of(named, engine=engine, device=device, dtype=dtype)
     opened = cast("InTorch", open_tappable(opening, which))
     next_output(opened)  # refuses a model that writes no text before anything is printed
+    if lens:
+        check_lens(opened)
     note = None
     if chat:
-        parted = read_prompt(text, file, whole, chat=opened.place.path, sample=beginning)
+        parted = read_prompt(text, file, whole, part, opened.place.path, sample=beginning)
         tokens = opened.tokenizer.encode_marked(parted.text)
         prompt, note = _chat_note(tokens, parted)
     else:
         tokens = prompt_tokens(opened, prompt)
-    manner = Manner(
+    sampling = Sampling(
         max_tokens, sample, 1.0 if temperature is None else temperature, 1.0 if top_p is None else top_p, seed or 0
     )
     cut = [] if edges is None else edge_names(edges)
@@ -156,24 +204,34 @@ def generate(
     if cut:
         names.append(f"with {', '.join(f'{query} → {key}' for query, key in cut)} cut")
     changed = None
+    grouping = None if unit is None else Grouping(unit=unit, parted=parted)
     if names:
         other = opened if without is None else cast("InTorch", opened.without(without))
-        changed = _Writing(other, tokens, manner, _cutting(other, tokens, cut, max_tokens), " and ".join(names))
-    return WrittenText(prompt, _Writing(opened, tokens, manner), changed, chat, note)
+        taps = _cutting(other, tokens, grouping or TOKENS, cut, max_tokens)
+        changed = _Writing(other, tokens, sampling, taps, " and ".join(names))
+    return WrittenText(prompt, _Writing(opened, tokens, sampling), changed, chat, note, grouping, lens, query)
 
 
-def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]], most: int) -> "list[Tap]":
-    """Return the tap that cuts edges in all heads: a key of the text, hidden from a query of it or from all."""
+def _cutting(
+    engine: "InTorch", tokens: Tokens, grouping: Grouping, edges: Sequence[tuple[str, str]], most: int
+) -> "list[Tap]":
+    """Return the tap that cuts edges in all heads: it hides keys of the text from one query or from all."""
     if not edges:
         return []
     from attncli.effects.change import Changed, Hide
 
     if engine.part != "decoder":
-        raise RequestError("--cut is for decoders, whose text is its own context: leave it out")
+        raise RequestError("--cut works only on decoders without an encoder: omit it")
+    units = axes_of(grouping, tokens).queries
+
+    def named(name: str, count: int) -> Sequence[int]:
+        if name == ANY:
+            return range(count)
+        return [place for one in select_units(name, units.tokens, grouping) for place in units.groups[one]]
+
     cut = []
     for query, key in edges:
-        keys = range(len(tokens)) if key == ANY else select_pieces(key, tokens)
-        queries = range(len(tokens) + most) if query == ANY else select_pieces(query, tokens)
+        keys, queries = named(key, units.text), named(query, units.text + most)
         cut += [(q, k) for q in queries for k in keys if k < q]
     every = [(layer, head) for layer in range(engine.layers) for head in range(engine.heads)]
     return [Changed([Hide(every, cut)])]
@@ -183,29 +241,29 @@ def _cutting(engine: "InTorch", tokens: Tokens, edges: Sequence[tuple[str, str]]
 
 
 class _Writing:
-    """A text while it is written and afterwards.
+    """A text while it is being written and afterwards.
 
-    tokens: the text; of an encoder-decoder its input. name: the change, if any.
+    tokens: the text; for an encoder-decoder, its input. name: the change, if any.
     """
 
     def __init__(
-        self, engine: "InTorch", tokens: Tokens, manner: "Manner", taps: "Sequence[Tap]" = (), name: str = ""
+        self, engine: "InTorch", tokens: Tokens, sampling: "Sampling", taps: "Sequence[Tap]" = (), name: str = ""
     ) -> None:
-        self.engine, self.tokens, self.manner, self.taps, self.name = engine, tokens, manner, taps, name
+        self.engine, self.tokens, self.sampling, self.taps, self.name = engine, tokens, sampling, taps, name
         self._done: list[Step] = []
 
     @cached_property
-    def _coming(self) -> "Iterator[Step]":
-        """The steps that are still to be made."""
+    def _remaining_steps(self) -> "Iterator[Step]":
+        """The steps still to come."""
         from attncli.models.generation import write
 
-        return write(self.engine, self.tokens, self.manner, self.taps)
+        return write(self.engine, self.tokens, self.sampling, self.taps)
 
     def each_step(self) -> "Iterator[Step]":
-        """Yield the steps that were made, then make and yield the others."""
+        """Yield the steps made so far, then make and yield the others."""
         for place in count():
             if place == len(self._done):
-                step = next(self._coming, None)
+                step = next(self._remaining_steps, None)
                 if step is None:
                     return
                 self._done.append(step)
@@ -221,6 +279,13 @@ class _Writing:
         return [step.token for step in self.steps]
 
     @property
+    def whole(self) -> Tokens:
+        """The text with its continuation; for an encoder-decoder, the decoder's text."""
+        from attncli.models.generation import extend
+
+        return extend(self.engine, self.tokens, self.ids)
+
+    @property
     def text(self) -> str:
         """The written text, without special tokens."""
         from attncli.models.generation import writer
@@ -228,7 +293,7 @@ class _Writing:
         return writer(self.engine).decode(self.ids)
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text as it grows. A character that is written byte by byte comes when it is whole."""
+        """Yield the text as it grows. A character written byte by byte is yielded once it is complete."""
         from attncli.models.generation import writer
 
         ids: list[int] = []
@@ -245,12 +310,19 @@ class _Writing:
         """Return whether the model wrote its end token."""
         return bool(self.steps) and self.steps[-1].ends
 
-    def record(self) -> AttentionRecord:
-        """Return the record of the text with what was written, from one pass. Its rows are those of every step."""
-        from attncli.models.generation import extend, with_steps
+    def record(self, vectors: bool = False) -> AttentionRecord:
+        """Return the record of the text with its continuation, from one pass. Its rows equal those of the steps that
+        wrote the text.
 
-        whole = extend(self.engine, self.tokens, self.ids)
+        vectors: keep q and k of as many heads as the page of `view` does.
+        """
+        from attncli.models.engine import NEURONS, vectors_within
+        from attncli.models.generation import with_steps
+
+        whole = self.whole
         request = Request(which=self.engine.part if len(self.engine.parts) > 1 else None)
+        if vectors:
+            request = replace(request, vectors=vectors_within(self.engine, [whole], request, NEURONS))
         [record] = self.engine.attend_tokens([whole], request, self.taps)
         return with_usual(with_steps(self.engine, record, whole, self.steps), self.usual)
 
@@ -263,13 +335,12 @@ class _Writing:
 
     @cached_property
     def looks(self) -> "_Looks":
-        """The edges and the sink's share of each row that a token was chosen from, from one pass without maps."""
-        from attncli.models.generation import extend
+        """The edges and the sink's share at each position that predicted a token, from one pass without maps."""
         from attncli.models.taken import read_by
         from attncli.models.walk import Ending
 
         part = self.engine
-        whole = part.ready(extend(part, self.tokens, self.ids))
+        whole = part.ready(self.whole)
         queries, keys = whole.plain, read_by(whole, part.part)
         pairs = WordPairs(queries, keys, part.part == "decoder" and not queries.special[queries.first])
         over_others = usual_over_others(placed_tokens(queries), len(queries), self.usual)
@@ -284,14 +355,14 @@ class _Writing:
 
 
 class _Looks(Tap):
-    """Finds the strong edges of the rows that written tokens were chosen from, and keeps no map.
+    """Finds the strong edges at the positions that predicted written tokens, and keeps no map.
 
-    The usual weight of an edge needs all rows of its layer: these are summed as they come, and the rows from `start` on
+    The usual weight of an edge needs all rows of its layer. They are summed as they come, and the rows from `start` on
     are kept until the layer ends.
 
     queries, keys: the tokens of a map's axes; keys are None if they are the queries. others: the usual weights over
-    other texts. edges: by row, farthest above their usual weight first. to_first: the mean weight, over layers and
-    heads, that each row from `start` on gives to the first token.
+    other texts. edges: by row, farthest above their usual weight first. means: the mean weights of the rows from
+    `start` on, over layers and heads, `[row, key]`.
     """
 
     needs_values = False
@@ -310,7 +381,7 @@ class _Looks(Tap):
         self.queries, self.keys = queries, queries if keys is None else keys
         self.pairs, self.others, self.start = pairs, others, start
         self.edges: dict[int, list[Edge]] = defaultdict(list)
-        self.to_first = np.zeros(len(queries) - start)
+        self.means = np.zeros((len(queries) - start, len(self.keys)))
 
     def begin(self, block: Block) -> Block:
         shape = len(self.queries) - self.start, len(self.keys)
@@ -336,7 +407,7 @@ class _Looks(Tap):
         if self.others is not None:
             place = self.layers.index(block.layer)
             sums, counts = sums + self.others.sums[place], counts + self.others.counts[place]
-        self.to_first += self.rows[..., 0].sum(axis=0) / (len(self.layers) * len(block.numbers))
+        self.means += self.rows.sum(axis=0) / (len(self.layers) * len(block.numbers))
         if counts.sum() >= 2:
             bins = self.pairs.bins(slice(self.start, None))
             usual = usual_weights(self.rows, bins, self.allowed, sums, counts, self.sums)
@@ -359,7 +430,9 @@ class _LikelyEntry(TypedDict):
 
 
 class _EdgeEntry(TypedDict):
-    """Of that row, the edges between words at least 0.3 above their usual weight, in heads that are not silenced."""
+    """Edges between words from the position that predicted the token, at least 0.3 above their usual weight, in heads
+    that are not silenced.
+    """
 
     layer: int
     head: int
@@ -368,6 +441,16 @@ class _EdgeEntry(TypedDict):
     weight: float
     usual: Annotated[float, "as in `findings` of `run`", "weight"]
     key_token: str
+
+
+class _UnitEntry(TypedDict):
+    """With `--unit`: the shares of that position's weight on each unit of the text, and on the tokens written before
+    ("(written)"). The first token and special tokens outside units are omitted.
+    """
+
+    unit: Annotated[str, "its name, or its text"]
+    share: Annotated[float, "mean weight over layers and heads, divided by that of all these units", "share"]
+    length: Annotated[float, "the share of uniform attention: its tokens, divided by those of all these units", "share"]
 
 
 class _TokenEntry(TypedDict):
@@ -379,15 +462,23 @@ class _TokenEntry(TypedDict):
     likely: list[_LikelyEntry]
     sink: Annotated[
         float | None,
-        "the mean weight, over layers and heads, from the row that the token was chosen from to the first token; null "
-        "if that is no sink",
+        "the mean weight, over layers and heads, from the position that predicted the token to the first token; null "
+        "if that is not a sink",
         "weight",
     ]
     edges: list[_EdgeEntry]
+    units: NotRequired[list[_UnitEntry]]
+    lens: NotRequired[
+        Annotated[
+            list[LensLayerDocument],
+            "with `--lens`: the likeliest tokens after each layer, at the token before. With `--query`, `lens` of the "
+            "document has those at that token instead",
+        ]
+    ]
 
 
 class _UnchangedEntry(TypedDict):
-    """What was written without the change."""
+    """The text written without the change."""
 
     text: str
     ended: bool
@@ -397,21 +488,22 @@ class _DifferenceEntry(TypedDict):
     """The first place where both texts differ; null if they don't, and without a change."""
 
     place: Annotated[int, "from 0, the first written token"]
-    tokens: Annotated[list[str], "the token written as it is, and the one with the change", "`[2]`"]
-    probabilities: Annotated[list[list[float]], "of both tokens as it is, then with the change", "`[2][2]`"]
+    tokens: Annotated[list[str], "the token without and with the change", "`[2]`"]
+    probabilities: Annotated[list[list[float]], "of both tokens, without and then with the change", "`[2][2]`"]
 
 
-class _Changes(TypedDict, total=False):
+class _More(TypedDict, total=False):
     changes: str
     unchanged: _UnchangedEntry
+    lens: LensDocument
 
 
 class GenerateDocument(TypedDict):
     """`-o` saves the whole text as a record, as .json too."""
 
     model: ModelDocument
-    prompt: Annotated[str, "the text to write on from"]
-    text: Annotated[str, "what was written; with a change, what was written with it"]
+    prompt: Annotated[str, "the text to continue"]
+    text: Annotated[str, "the continuation; with a change, the changed one"]
     ended: Annotated[bool, "the model wrote its end token"]
     tokens: list[_TokenEntry]
     changes: NotRequired[
@@ -419,14 +511,17 @@ class GenerateDocument(TypedDict):
     ]
     unchanged: NotRequired[_UnchangedEntry]
     difference: _DifferenceEntry | None
+    lens: NotRequired[LensDocument]
 
 
 @dataclass(frozen=True, repr=False)
 class WrittenText(Result):
-    """A text that a model writes on. It is written when it is asked for, token by token.
+    """A text that a model continues. It is written on demand, token by token.
 
-    prompt: the text to write on from. plain: what the model writes as it is. changed: what it writes with heads
-    silenced or edges cut. chat: whether the prompt stands in a chat template; note: which tokens come from that.
+    prompt: the text to continue. plain: the unchanged continuation. changed: the one with heads silenced or edges cut.
+    chat: whether the prompt is in a chat template; note: which tokens come from the template. grouping: the units of
+    the prompt, if they are shown. lens: whether to show what layers would predict; query: the token after which they
+    predict it, or None for the token before each written one.
     """
 
     prompt: str
@@ -434,6 +529,9 @@ class WrittenText(Result):
     changed: _Writing | None
     chat: bool
     note: str | None
+    grouping: Grouping | None = None
+    lens: bool = False
+    query: str | None = None
 
     def __repr__(self) -> str:
         """<WrittenText of smollm2: the likeliest tokens, after "The capital of France is">"""
@@ -447,26 +545,27 @@ class WrittenText(Result):
 
     @property
     def text(self) -> str:
-        """What was written, without special tokens."""
+        """The continuation, without special tokens."""
         return self.shown.text
 
     @property
     def _how(self) -> str:
-        manner = self.plain.manner
-        return f"drawn with seed {manner.seed}" if manner.sample else "the likeliest tokens"
+        sampling = self.plain.sampling
+        return f"drawn with seed {sampling.seed}" if sampling.sample else "the likeliest tokens"
 
-    def record(self) -> AttentionRecord:
-        """Return the record of the text with what was written.
+    def record(self, vectors: bool = False) -> AttentionRecord:
+        """Return the record of the text with its continuation. vectors: with q and k of heads, for a page.
 
-        Raises RequestError where its maps don't fit into memory, before anything is written.
+        Raises RequestError with a lens, or if its maps don't fit into memory, before anything is written.
         """
         from attncli.models.engine import check_room
 
+        no_effect("on a record, which holds only maps", lens=self.lens)
         plain = self.plain
-        longest = len(plain.tokens) + plain.manner.max_tokens
-        advice = "leave out -o, which saves all of them, or write on from a shorter text"
-        check_room([longest], plain.engine.layers, plain.engine.heads, advice=advice)
-        return self.shown.record()
+        longest = len(plain.tokens) + plain.sampling.max_tokens
+        advice = "omit -o, which saves all maps, or continue a shorter text"
+        check_room([(longest, longest)], plain.engine.layers, plain.engine.heads, advice=advice)
+        return grouped(self.shown.record(vectors), self.grouping or TOKENS)
 
     @cached_property
     def _difference(self) -> _DifferenceEntry | None:
@@ -475,19 +574,41 @@ class WrittenText(Result):
     def document(self) -> GenerateDocument:
         """Return what --json prints."""
         shown = self.shown
-        changes: _Changes = {}
+        more: _More = {}
         if self.changed is not None:
             unchanged: _UnchangedEntry = {"text": self.plain.text, "ended": self.plain.ended}
-            changes = {"changes": self.changed.name, "unchanged": unchanged}
+            more = {"changes": self.changed.name, "unchanged": unchanged}
+        steps = _steps(shown)
+        if self.grouping is not None:
+            for step, units in zip(steps, _unit_shares(shown, self.grouping), strict=True):
+                step["units"] = units
+        if self.lens and self.query is None:
+            for step, one in zip(steps, self._lens(), strict=True):
+                step["lens"] = one["layers"]
+        elif self.lens:
+            [more["lens"]] = self._lens()
         return {
             "model": shown.engine.info.document(),
             "prompt": self.prompt,
             "text": shown.text,
             "ended": shown.ended,
-            "tokens": _steps(shown),
-            **changes,
+            "tokens": steps,
+            **more,
             "difference": self._difference,
         }
+
+    def _lens(self) -> Iterator[LensDocument]:
+        """Yield what every layer would predict at the token before each written one, or at the token of --query."""
+        from attncli.models.generation import next_output
+
+        shown = self.shown
+        engine, tokens = shown.engine, shown.whole
+        before = len(tokens) - len(shown.ids) - 1
+        places = range(before, len(tokens) - 1) if self.query is None else [select_token(self.query, tokens)]
+        mask = engine.usual_mask(None)
+        for place, layers in zip(places, lens_entries(engine, next_output(engine), tokens, places, mask), strict=True):
+            at: PlaceDocument = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
+            yield {"query": at, "mask": mask, "tokens": tokens.text, "layers": layers}
 
     def report(self) -> Report:
         """Report the text for a document or a file; `reports` shows it."""
@@ -495,13 +616,14 @@ class WrittenText(Result):
         def save_as_page(path: Path) -> None:
             from attncli.page import page, save_page
 
-            save_page(page([self.record()]), path)
+            save_page(page([self.record(vectors=True)]), path)
 
         return Report(
             [],
             [],
             self.document,
             files={**dict.fromkeys(SUFFIXES, lambda path: self.record().save(path)), PAGE: save_as_page},
+            records=lambda: [self.record()],
         )
 
     def reports(self) -> Iterator[Report]:
@@ -510,30 +632,65 @@ class WrittenText(Result):
         part = [] if engine.part == "decoder" else [f"{engine.part} attention"]
         title = " · ".join([model_name(engine.info.full_name), *part, self._how])
         above = f"{title}\n{visible_text(self.prompt)}"
+        if self.query is not None:
+            select_token(self.query, self.shown.whole)  # an unknown one is refused before anything is printed
         if self.changed is not None:
-            yield from _pieces(self.plain, f"{above}\nas it is: ")
+            yield from _pieces(self.plain, f"{above}\nunchanged: ")
             yield from _pieces(self.changed, f"{self.changed.name}: ")
         else:
             yield from _pieces(self.plain, above + "\n" if self.chat or engine.part == "cross" else above)
         parts: list[Part] = []
         if self.changed is not None:
-            line = f"{self.changed.name}: the same {len(self.changed.steps)} tokens"
+            count = len(self.changed.steps)
+            line = f"{self.changed.name}: the same {'token' if count == 1 else f'{count} tokens'}"
             if self._difference is not None:
                 (one, other), (before, after) = self._difference["tokens"], self._difference["probabilities"]
+                same = self._difference["place"]  # tokens before the first that differs
+                first = "the first token" if same <= 1 else f"the first {same} tokens"
+                verb = "differs:" if same == 0 else "is the same, then" if same == 1 else "are the same, then"
                 line = (
-                    f"{self.changed.name} the text differs from token {self._difference['place'] + 1} on: {other} "
-                    f"({after[1]:.1%}; as it is {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change "
+                    f"{self.changed.name}, {first} {verb} {other} "
+                    f"({after[1]:.1%}; unchanged {before[1]:.1%}) instead of {one} ({before[0]:.1%}; with the change "
                     f"{after[0]:.1%})"
                 )
             parts += [TextLine(line, "strong"), TextLine("")]
-        parts += [_steps_table(self.shown, _steps(self.shown)), *_heads_parts(self.shown)]
+        if self.lens:
+            parts += self._lens_parts()
+        else:
+            shares = None if self.grouping is None else list(_unit_shares(self.shown, self.grouping))
+            parts += [
+                _steps_table(self.shown, _steps(self.shown), shares),
+                *_heads_parts(self.shown, shares is not None),
+            ]
         if self.note is not None:
             parts.append(TextLine(self.note, "faint"))
         yield Report([], parts, dict, next=NextCommand("generate", {"output_path": Path("written.html")}))
 
+    def _lens_parts(self) -> list[Part]:
+        """Return a row per written token, with the predictions of some layers; with --query, a row per layer."""
+        found = list(self._lens())
+        if self.query is not None:
+            [one] = found
+            where = f"after token {one['query']['index']} ({visible(one['query']['shown'])})"
+            return [TextLine(where, "strong"), lens_table(one["layers"]), TextLine(LENS, "faint")]
+        layers = self.shown.engine.layers
+        some = sorted({round(layers * share) for share in SOME_LAYERS} - {0, layers})
+        names, rows = numbered_names(self.shown.whole), []
+        for one, step in zip(found, self.shown.steps, strict=True):
+            place = one["query"]["index"] + 1
+            tops = [layer["likeliest"][0] for layer in one["layers"]]
+            row = 1 + max((row for row, top in enumerate(tops) if top["token"] != one["tokens"][place]), default=-1)
+            since = "-" if row > layers else "embeddings" if row == 0 else str(row - 1)
+            after = [f"{visible(tops[row]['shown'])} {tops[row]['probability']:.2f}" for row in some]
+            rows.append([names[place], f"{step.probability:.1%}", since, *after])
+        columns = [Column("token", "name"), Column("probability"), Column("likeliest from layer")]
+        columns += [Column(f"after layer {row - 1}", "name", drop) for drop, row in enumerate(some, 1)]
+        since = "likeliest from layer: after this layer and all later ones, the token is the likeliest"
+        return [Table(columns, rows), TextLine(f"{LENS}. {since}", "faint")]
+
 
 def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
-    """Write, and yield the text piece by piece. What is refused is refused before anything is printed."""
+    """Write, and yield the text piece by piece. Errors are raised before anything is printed."""
     pieces = writing.pieces()
     first = next(pieces, "")
     if before.endswith(" "):
@@ -543,7 +700,8 @@ def _pieces(writing: _Writing, before: str) -> Iterator[Report]:
 
 
 def _chat_note(tokens: Tokens, parted: PartedText) -> tuple[str, str | None]:
-    """Return what a chat asks, and which tokens come from where: of one message, or of several by their names."""
+    """Return the prompt of a chat, and a note on which tokens come from its one message or each of its named
+    messages."""
     if len(parted.parts) != 1:
         runs = parted.units("part")
         each = zip(runs, unit_tokens(tokens, [(run.start, run.end) for run in runs]), strict=True)
@@ -563,7 +721,7 @@ def _chat_note(tokens: Tokens, parted: PartedText) -> tuple[str, str | None]:
 def _steps(writing: _Writing) -> list[_TokenEntry]:
     """Return each written token as the document has it, with the share of the first token, if that is a sink."""
     looks, backend = writing.looks, writing.engine.tokenizer.backend
-    shares = looks.to_first.tolist() if writing.engine.part == "decoder" else [None] * len(looks.to_first)
+    shares = looks.means[:, 0].tolist() if writing.engine.part == "decoder" else [None] * len(looks.means)
     return [
         {
             "index": row + 1,
@@ -590,38 +748,79 @@ def _steps(writing: _Writing) -> list[_TokenEntry]:
     ]
 
 
-def _steps_table(writing: _Writing, steps: Sequence[_TokenEntry]) -> Table:
-    """Return a row per written token: its probability, the share of the sink, and the edges far above usual."""
+def _unit_shares(writing: _Writing, grouping: Grouping) -> Iterator[list[_UnitEntry]]:
+    """Yield, for each written token, the shares of the units of the text, and of what was written before it."""
+    looks, tokens = writing.looks, writing.tokens
+    axis = axes_of(grouping, tokens).queries
+    units: list[tuple[str, list[int]]] = []
+    for number, places in enumerate(axis.groups):
+        name = axis.tokens.shown[number]
+        again = next((its for other, its in units if other == name), None) if grouping.unit == "part" else None
+        if tokens.first in places or (axis.tokens.special[number] and not grouping.marked):
+            continue
+        if again is None:
+            units.append((name, list(places)))
+        else:
+            again.extend(places)
+    before = writing.engine.part == "decoder"  # a decoder reads what it wrote
+    if before:
+        units.append(("(written)", list(range(len(tokens), len(looks.keys)))))
+    for row in range(len(writing.steps)):
+        weights = [float(looks.means[row, places].sum()) for _, places in units]
+        counts = [sum(place <= looks.start + row or not before for place in places) for _, places in units]
+        yield [
+            {"unit": name, "share": weight / (sum(weights) or 1), "length": count / sum(counts)}
+            for (name, _), weight, count in zip(units, weights, counts, strict=True)
+            if count
+        ]
+
+
+def _steps_table(
+    writing: _Writing, steps: Sequence[_TokenEntry], shares: Sequence[Sequence[_UnitEntry]] | None
+) -> Table:
+    """Return a row per written token: its probability, the share of the sink, and the edges far above usual, or the
+    units with the largest shares.
+    """
     looks = writing.looks
     queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     rows = []
-    for step in steps:
+    for number, step in enumerate(steps):
         edges = [
             f"{keys[edge['key']]} {edge['weight']:.2f} ({edge['usual']:.2f}) {edge['layer']}.{edge['head']}"
             for edge in step["edges"][:LOOKS]
         ]
+        if shares is not None:
+            most = sorted(shares[number], key=lambda one: -one["share"])[:UNITS]
+            edges = [f"{visible(one['unit'].strip())} {one['share']:.2f} ({one['length']:.2f})" for one in most]
         sink = [] if step["sink"] is None else [f"{step['sink']:.2f}"]
         rows.append([queries[step["index"]], f"{step['probability']:.1%}", *sink, "  ".join(edges) or "-"])
-    sink_column = [Column(f"to {visible(looks.keys.shown[0])}")] if writing.engine.part == "decoder" else []
-    columns = [Column("token", "name"), Column("probability"), *sink_column, Column("looked at", "prose")]
+    sink_column = [Column(f"weight to {visible(looks.keys.shown[0])}")] if writing.engine.part == "decoder" else []
+    last = Column("looked at" if shares is None else "share of units (if uniform)", "prose")
+    columns = [Column("token", "name"), Column("probability"), *sink_column, last]
     return Table(columns, rows)
 
 
-def _heads_parts(writing: _Writing) -> list[Table | TextLine]:
-    """Return the heads with edges far above usual at the most written tokens."""
+def _heads_parts(writing: _Writing, units: bool) -> list[Table | TextLine]:
+    """Return the heads with edges far above usual at the most written tokens. units: True if shares are shown above."""
     looks = writing.looks
     of_heads: dict[tuple[int, int], dict[int, Edge]] = defaultdict(dict)
     for row in range(looks.start, looks.start + len(writing.steps)):
         for edge in looks.edges[row]:
             of_heads[edge.layer, edge.head].setdefault(edge.query, edge)
-    about = (
-        "looked at: key, weight, in brackets the usual weight, and the head; only edges between words, at least "
-        f"{STRONG} above usual, of the row that the token was chosen from"
+    about = "looked at: the key, its weight (the usual weight), and the head"
+    if units:
+        about = (
+            f"share: the {UNITS} largest shares of the weight, over all heads, at the position that predicted the "
+            "token, without the first token. In brackets: the share under uniform attention. Heads are listed by edges"
+        )
+    about += (
+        f"{' between words' if units else '; only edges between words'}, at least {STRONG} above usual, at the "
+        "position that predicted the token"
     )
     if writing.engine.part == "decoder":
-        about += f". to {visible(looks.keys.shown[0])}: the mean over all heads; this first token is a sink"
+        about += f". weight to {visible(looks.keys.shown[0])}: the mean over all heads; this first token is a sink"
     if not of_heads:
-        nothing = f"no head looked at a word {STRONG} above its usual weight"
+        nothing = f"no head has an edge between words at least {STRONG} above its usual weight"
         return [TextLine(nothing, "strong"), TextLine(about, "faint")]
     queries, keys = numbered_names(looks.queries), numbered_names(looks.keys)
     strongest = {head: max(found.values(), key=lambda edge: edge.above) for head, found in of_heads.items()}
@@ -632,10 +831,11 @@ def _heads_parts(writing: _Writing) -> list[Table | TextLine]:
         ends, numbers = f"{queries[best.query]} → {keys[best.key]}", [f"{best.weight:.3f}", f"{best.usual:.3f}"]
         rows.append([f"{head[0]}.{head[1]}", str(len(of_heads[head])), ends, *numbers])
     every = len(looks.layers) * writing.engine.heads
-    title = f"{len(of_heads)} of {every} heads looked far above usual while writing. The first {len(rows)}:"
+    title = f"{len(of_heads)} of {every} heads have edges far above their usual weight"
+    title += f". The first {len(rows)}:" if len(rows) < len(of_heads) else ":"
     columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
     columns += [Column("weight"), Column("usual")]
-    return [TextLine(""), Table(columns, rows, title), TextLine(about, "faint")]
+    return [Table(columns, rows, title), TextLine(about, "faint")]
 
 
 # --- with a change --------------------------------------------------------------------------------------
@@ -648,7 +848,7 @@ def _difference(plain: _Writing, changed: _Writing) -> _DifferenceEntry | None:
     pairs = zip(plain.ids, changed.ids, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None:
-        return None  # greedy: one of them ends where the other does
+        return None  # the likeliest tokens are equal up to the end, so both end there
     ids = plain.ids[same], changed.ids[same]
     probabilities = []
     for one in (plain, changed):

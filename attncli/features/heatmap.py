@@ -12,7 +12,7 @@ from attncli.features.inputs import SavedRecords, notify, notify_about, record_s
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import OUTPUT, SELECTION, choice, option
 from attncli.record import AttentionRecord
-from attncli.record.display import SIGNED, WEIGHTS_NAME, title_of_record
+from attncli.record.display import SIGNED, WEIGHTS_NAME, is_long, title_of_record
 from attncli.record.record import document_text
 from attncli.record.selection import Grouping
 from attncli.report import NextCommand, Report, Result
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.report.figure.record import Appearance, What
 
-COPIES = 3  # of the maps, that drawing them makes (4 layers x 12 heads x 1,024 tokens as a matrix)
+COPIES = 3  # copies of the maps that drawing makes (4 layers x 12 heads x 1,024 tokens as a matrix)
 
 
 @measure(options.RecordOptions, saves=PICTURES, saved_as="a picture", json=False, output="attention.png")
@@ -31,7 +31,7 @@ def heatmap(
     text: options.Text = None,
     *,
     mask: options.MaskOption = None,
-    style: Annotated[choices.Style, choice(OUTPUT, choices.Style, "--style", help="Drawn as ")] = "matrix",
+    style: Annotated[choices.Style, choice(OUTPUT, choices.Style, "--style", help="Draw maps as ")] = "matrix",
     mean: Annotated[bool, option(SELECTION, "--mean", help="Draw the mean over the heads chosen.")] = False,
     query: options.Query = None,
     segments: options.Segments = "all",
@@ -46,7 +46,7 @@ def heatmap(
             "--vmax",
             rare=True,
             metavar="X",
-            help="The weight of the full colour.",
+            help="The weight drawn in full colour.",
             show_default="the largest drawn",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def heatmap(
             choices.Scale,
             "--scale",
             rare=True,
-            help="A page's scales: to each map's largest, to 1, its square root: ",
+            help="Full colour: at each map's largest weight, at 1, or at 1 by the square root: ",
         ),
     ] = None,
     cmap: Annotated[
@@ -75,8 +75,8 @@ def heatmap(
 ) -> "DrawnRecord":
     """Draw attention maps into a file, and print the file's name.
 
-    Without a selection: the heads of the last layer. As a matrix, several heads are a grid with one colour scale; as
-    lines, the heads of a layer share a panel. With --width it is for print: no letter is too small.
+    By default, draws the heads of the last layer. In the style matrix, several heads form a grid with one colour scale.
+    In the style lines, the heads of a layer share a panel. --width makes a picture for print, with no letter too small.
 
     \b
     Examples:
@@ -90,20 +90,20 @@ def heatmap(
 
     drawn, unit = None if style == "matrix" else style, given.get("unit")
     if terms:
-        why = "with --terms, which draws weights between pieces of one head, as matrices"
+        why = "with --terms, which draws the scores of one head between tokens, as matrices"
         no_effect(why, words=words, unit=unit, measure=given.get("measure"), mean=mean, style=drawn, scale=scale)
     if style == "lines":
-        no_effect("with --style lines, which are drawn in the colours of their heads", cmap=cmap, scale=scale)
+        no_effect("with --style lines, which have the colours of their heads", cmap=cmap, scale=scale)
     if scale is not None:
-        no_effect("with --scale, which says what has the full colour", vmax=vmax)
+        no_effect("with --scale, which sets the weight of the full colour", vmax=vmax)
     look = Appearance(style, vmax, scale, cmap or (SIGNED if terms else WEIGHTS_NAME))
     what = What(mean, not no_special, words or unit == "word", segments, query, terms)
     grouping = Grouping(tokens, "word" if words else "token", stretches=not terms)
     more = {"vectors": "all"} if terms else {}
     source = record_source(model, text, mask, "-1", grouping, more=more, **given)
-    otherwise = "give the one to draw as TEXT, or its line (sed -n 1p FILE | attncli heatmap -f -)"
+    otherwise = "give one as TEXT, or one line (sed -n 1p FILE | attncli heatmap -f -)"
     if isinstance(source, SavedRecords):
-        otherwise = "save the one to draw by itself (attncli run -o one.safetensors TEXT)"
+        otherwise = "save the one to draw in a separate file (attncli run -o one.safetensors TEXT)"
     record = notify_about(source.single_record(otherwise, COPIES))
     if len(record.each_head) == len(record.layers):
         no_effect("on one head of a layer, which is its own mean", mean=mean)
@@ -117,7 +117,7 @@ def heatmap(
 
 @dataclass(frozen=True, repr=False)
 class DrawnRecord(Result):
-    """A record as it is drawn. what, look: the part that is drawn, and its appearance. mask: as it was asked for."""
+    """A record to draw. what, look: the part that is drawn, and its appearance. mask: as requested."""
 
     record: AttentionRecord
     what: "What"
@@ -139,6 +139,8 @@ class DrawnRecord(Result):
             [(layer, number)] = record.each_head
             head = {"layer": layer, "head": number}
             following = NextCommand("explain", {"terms": None, "output_path": None, **head})
+        elif is_long(record):
+            following = NextCommand("heatmap", {"unit": "sentence"})
         elif self.look.style == "matrix":
             lines = {"style": "lines", "output_path": "lines.svg", "cmap": None}
             following = NextCommand("heatmap", lines)
@@ -146,4 +148,5 @@ class DrawnRecord(Result):
             every = {"layer": None, "head": None, "mask": None, "masks": self.mask}
             following = NextCommand("view", every)
         title = title_of_record(record, str(record.choice))
-        return Report(title, [RecordPicture(record, self.what, self.look)], self.document, next=following)
+        picture = RecordPicture(record, self.what, self.look)
+        return Report(title, [picture], self.document, records=lambda: [record], next=following)

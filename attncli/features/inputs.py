@@ -24,7 +24,8 @@ from attncli.features.measure import no_effect
 from attncli.features.options import STDIN as STDIN
 from attncli.features.options import ModelOrName, ModelOrRecord
 from attncli.models.opening import Opening
-from attncli.record.selection import TOKENS, Grouping, Heads, Input, Request, Selection, name_layers
+from attncli.models.parts import error_of_one_part, self_attention_part
+from attncli.record.selection import TOKENS, Grouping, Heads, Input, Request, Selection, all_name_layers
 from attncli.text.chats import Chat
 from attncli.text.units import PartedText
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from attncli.models.engine import Engine
     from attncli.record import AttentionRecord
 
-SAVED = "with --from, which takes what was saved"
+SAVED = "with --from, which reads a saved record"
 PATIENCE = 1.0  # seconds before the program says that it waits for stdin
 
 SAMPLE = "The trophy does not fit in the suitcase because it is too big."
@@ -52,13 +53,13 @@ def read_inputs(
 ) -> list[Input]:
     """Return the texts, or the sample if none is given.
 
-    stdin: piped texts come before the sample. whole: the file is one text, instead of a text a line.
+    stdin: read piped texts, if any, before falling back to the sample. whole: the file is one text, not one per line.
 
-    Raises RequestError when a file can't be read, is empty or not UTF-8, both TEXT and --file are given, or there is no
-    file to be whole.
+    Raises RequestError if a file can't be read, is empty or not UTF-8, for both TEXT and --file, or for `whole` without
+    a file.
     """
     if text is not None and file is not None:
-        raise RequestError("both a text and --file are given: leave one out")
+        raise RequestError("both a text and --file are given: omit one")
     if text is None and file is None and stdin and stdin_is_piped():
         file = STDIN
     if whole and file is None:
@@ -67,7 +68,7 @@ def read_inputs(
         return [Input(text, pair)]
     if file is not None:
         return [Input(one, pair) for one in ([read_file(file)] if whole else read_lines(file))]
-    notify(f'no text given, so this one: "{sample}"')
+    notify(f'no text given; using this sample: "{sample}"')
     return [Input(sample, pair)]
 
 
@@ -77,13 +78,12 @@ def read_prompt(
     whole: bool = False,
     parts: Sequence[str] | None = None,
     chat: "Path | None" = None,
-    tagged: bool = True,
     sample: str = SAMPLE,
 ) -> PartedText:
-    """Return the one text with its parts: files (NAME=FILE) before it, messages of a chat, or by tags in it.
+    """Return the one text with its parts: files (NAME=FILE) put before it, messages of a chat, or tagged spans.
 
     chat: the folder of the model whose chat template is used. The text is then a user's message, or it names a .json of
-    messages. tagged: whether the text has tags. sample: the text if none is given.
+    messages. sample: the text if none is given.
 
     Raises RequestError as `read_input` does, for parts of a chat, and as `PartedText` and `chat_text` do.
     """
@@ -96,19 +96,45 @@ def read_prompt(
             return chat_text(chat, read_chat(Path(name)))
     if parts is not None and text is None and file is None:
         return PartedText.joined([_named_file(one) for one in parts])
-    one = read_input(text, None, file, whole, "give the one with parts as TEXT", sample=sample).text
+    one = read_input(text, None, file, whole, "give one as TEXT", sample=sample).text
     if chat is not None:
         return chat_text(chat, Chat.of_user(one))
     if parts is not None:
         return PartedText.joined([_named_file(part) for part in parts], one)
-    return PartedText.tagged(one) if tagged else PartedText(one)
+    return PartedText.tagged(one)
+
+
+def read_parts(
+    text: str | None,
+    pair: str | None,
+    file: str | None,
+    whole: bool,
+    parts: Sequence[str] | None,
+    chat: "Path | None",
+    unit: UnitName | None,
+    sample: str = SAMPLE,
+) -> PartedText | None:
+    """Return the one text with its parts, as `read_prompt` does; None if no option asks for parts.
+
+    Raises RequestError for a text without parts, and for a second text with a chat.
+    """
+    if chat is None and parts is None and unit != "part":
+        return None
+    if chat is not None:
+        no_effect("with --chat, which is one text", pair=pair)
+    parted = read_prompt(text, file, whole, parts, chat, sample=sample)
+    if not parted.parts and chat is None:
+        raise RequestError(
+            'the text has no parts: put tags around them (<doc id="1"> ... </doc>), or give --part or --chat'
+        )
+    return parted
 
 
 def _named_file(written: str) -> tuple[str, str]:
     """Return the name of a part and the text of its file, from NAME=FILE."""
     name, equals, file = written.partition("=")
     if not (name.strip() and equals and file):
-        raise RequestError(f"--part {quoted(written)} is no NAME=FILE: write --part notes=notes.txt")
+        raise RequestError(f"--part takes NAME=FILE, as in --part notes=notes.txt; got {quoted(written)}")
     return name.strip(), read_file(file)
 
 
@@ -128,7 +154,7 @@ def read_lines(name: str) -> list[str]:
 
 
 def read_file(name: str) -> str:
-    """Return the text of a file, without the ends of its last lines. "-" is stdin.
+    """Return the text of a file, without newlines at its end. "-" is stdin.
 
     Raises RequestError as `read_inputs` does, and for more than MOST_BYTES.
     """
@@ -141,8 +167,8 @@ def read_file(name: str) -> str:
                 content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise RequestError(
-                f"{shown} has more than {MOST_BYTES // 10**6} MB of text: give some of its lines (head -n 1000); "
-                "attncli stats reads any number"
+                f"{shown} has more than {MOST_BYTES // 10**6} MB of text: shorten it (head -n 1000); "
+                "attncli stats has no limit"
             )
         # utf-8-sig: editors on Windows put a byte order mark at the head of a file
         text = content.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
@@ -154,16 +180,16 @@ def read_file(name: str) -> str:
         why = f"{getattr(error, 'strerror', None) or error}{where_to_find(name)}"
         raise RequestError(f"can't read {shown}: {why}") from error
     if not text.strip():
-        raise RequestError(f"{shown} has no text in it: put one text on a line")
+        raise RequestError(f"{shown} has no text: put one text on each line")
     return text
 
 
 def read_stdin() -> bytes:
     """Read stdin, up to one byte more than MOST_BYTES. Tell a user who waits that stdin is read."""
-    with suppress(OSError, ValueError):  # stdin is something that can't be waited for
+    with suppress(OSError, ValueError):  # stdin doesn't support select
         ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
         if not ready:
-            notify("reading texts from stdin, one a line, until it ends")
+            notify("reading texts from stdin, one per line, until it ends")
     return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
@@ -177,22 +203,25 @@ def stdin_is_piped() -> bool:
 
 
 def check_one(count: int, otherwise: str, lines: bool = True) -> None:
-    """Raises RequestError unless there is one text. otherwise: what to do then. lines: whether they are of a file."""
+    """Raises RequestError unless there is one text.
+
+    otherwise: what to do then. lines: whether texts are lines of a file.
+    """
     if count != 1:
-        whole = "; or --whole: the file is one text" if lines else ""
-        raise RequestError(f"there are {count} texts and one is needed: {otherwise}{whole}")
+        whole = "; or use --whole to read the file as one text" if lines else ""
+        raise RequestError(f"one text is needed, but {count} are given: {otherwise}{whole}")
 
 
 def names_of(written: str) -> list[str]:
     """Split names at commas, each once. Raises RequestError if none is left."""
     names = list(dict.fromkeys(name.strip() for name in written.split(",") if name.strip()))
     if not names:
-        raise RequestError("no model is named: give --model a name")
+        raise RequestError("--model is empty: give a name")
     return names
 
 
 def edge_names(edges: Sequence[tuple[str | int, str | int]]) -> list[tuple[str, str]]:
-    """Return the names of queries and keys; a number is a token's place. Raises TypeError for what are no pairs."""
+    """Return the names of queries and keys; a number is a position. Raises TypeError for anything but pairs."""
     given = list(edges) if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]
     for edge in given:
         pair = edge if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 else [None]
@@ -209,7 +238,7 @@ def notify(text: str) -> None:
 
 
 def notify_about(record: "AttentionRecord") -> "AttentionRecord":
-    """Return the record, once the user was told of stretches, chosen tokens and sinks in it."""
+    """Notify the user of stretches, chosen tokens and sinks in a record, and return it."""
     from attncli.record.display import notes
 
     for note in notes(record):
@@ -221,18 +250,18 @@ def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
     """Tell the user that rows sum to less than 1, if heads of the part that is counted have sinks."""
     from attncli.record.display import SINKS
 
-    if engine.of_part(engine.to_itself(which)).has_sinks and measure == "weight":
-        notify(f"{SINKS}; figures are of what goes to tokens")
+    if engine.of_part(self_attention_part(engine, which)).has_sinks and measure == "weight":
+        notify(f"{SINKS}; numbers cover only the weight on tokens")
 
 
 # --- models ---------------------------------------------------------------------------------------------
 
 
 def open_part(opening: Opening, which: str | None, answers: bool = False) -> "Engine":
-    """Open the model, for a feature that takes --which where there are several parts.
+    """Open the model, for a feature that takes --which if there are several parts.
 
-    answers: only for records (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, and for a part
-    of a model that has one.
+    answers: open it for records only (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, and for
+    --which on a model with one part.
     """
     return check_part(opening.open_for_answers() if answers else opening.open(), which)
 
@@ -240,21 +269,22 @@ def open_part(opening: Opening, which: str | None, answers: bool = False) -> "En
 def open_tapped(opening: Opening, which: str | None = None, answers: bool = False) -> "Engine":
     """Open the model as the part that --which names, for a feature whose taps look into it.
 
-    answers: as for `open_part`. Raises RequestError as `open_part` does, and where nothing can be tapped.
+    answers: as for `open_part`. Raises RequestError as `open_part` does, and if nothing can be tapped.
     """
     engine = open_part(opening, which, answers)
-    return engine.of_part(which) if answers else engine.awake().of_part(which)
+    return engine.of_part(which) if answers else engine.in_torch().of_part(which)
 
 
 def default_model(otherwise: str = "minilm") -> str:
-    """Return the name of the model that is used where none is named."""
+    """Return the name of the model that is used if none is named."""
     return os.environ.get("ATTNCLI_MODEL") or otherwise
 
 
 def opening_of(model: ModelOrName | None, **how: str | None) -> "Opening | Engine":
-    """Return how a model is opened by its name, or the model that is open. how: of `Opening`; None is not given.
+    """Return the opening of a named model, or the model that is already open.
 
-    Raises RequestError for how to open an open model, except with heads silenced; TypeError for what is no model.
+    how: fields of `Opening`; None means not given. Raises RequestError for any `how` of an open model except `without`,
+    and TypeError for anything but a model.
     """
     given = {name: value for name, value in how.items() if value is not None}
     if model is None or isinstance(model, str):
@@ -287,19 +317,13 @@ def open_tappable(opening: "Opening | Engine", which: str | None, answers: bool 
 
 def layers_or(default: str, layer: "Selection | None", head: "Heads | None") -> "Selection":
     """Return the layers, or the default; "all" if none is given and every head names its layer."""
-    return layer if layer is not None else "all" if name_layers(head) else default
-
-
-def check_options(given: Mapping[str, Any], known: type) -> None:
-    """Raises TypeError for what is no option of a TypedDict."""
-    for name in given.keys() - known.__annotations__.keys():
-        raise TypeError(f"no option {name!r}: there are {', '.join(known.__annotations__)}")
+    return layer if layer is not None else "all" if all_name_layers(head) else default
 
 
 def check_part(engine: "Engine", which: str | None) -> "Engine":
-    """Return the model. Raises RequestError for a part of a model that has one."""
+    """Return the model. Raises RequestError for --which on a model with one part."""
     if [which] == list(engine.parts):
-        raise engine.has_one_part("--which")
+        raise error_of_one_part(engine, "--which")
     return engine
 
 
@@ -313,13 +337,20 @@ class RecordSource(ABC):
     def records(
         self, together: bool = False, copies: float = 0, stretches: bool | None = None
     ) -> "Iterator[AttentionRecord]":
-        """Yield a record per text. together: whether the caller keeps all of them; copies: how many copies of their
-        maps are made then. stretches: whether a long text is in stretches; None is as the grouping says.
+        """Yield a record per text.
+
+        together: whether the caller keeps all of them; copies: how many copies of their maps it makes then. stretches:
+        whether to group long texts into stretches; None leaves that to the grouping.
         """
 
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of texts."""
+
+    @property
+    @abstractmethod
+    def has_rows(self) -> bool:
+        """Return True if its records have only some rows."""
 
     def usual(self, words: bool = False) -> "Usual | None":
         """Return the usual weights of the heads, over texts that come with the program; None without a model."""
@@ -334,7 +365,7 @@ class RecordSource(ABC):
 
 @dataclass(frozen=True)
 class Texts(RecordSource):
-    """Texts, the model to open, or that is open, and the request to it."""
+    """Texts, a model (open, or to be opened) and the request to it."""
 
     inputs: Sequence[Input]
     opening: "Opening | Engine"
@@ -342,12 +373,14 @@ class Texts(RecordSource):
 
     def __post_init__(self) -> None:
         if self.request.target is not None and len(self.inputs) > 1:
-            raise RequestError(
-                f"--target is what becomes of one text, and there are {len(self.inputs)}: give the one, or --whole"
-            )
+            raise RequestError(f"--target needs one text, but {len(self.inputs)} are given: give one, or use --whole")
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @property
+    def has_rows(self) -> bool:
+        return self.request.grouping.queries is not None
 
     @cached_property
     def engine(self) -> "Engine":
@@ -374,7 +407,10 @@ class Texts(RecordSource):
 
 @dataclass(frozen=True)
 class SavedRecords(RecordSource):
-    """Records, or a file of them. layers, heads: None are all that they hold. last: layers None are the last layer."""
+    """Records, or a file of them.
+
+    layers, heads: None means all that they hold. last: with layers None, take the last layer.
+    """
 
     saved: "Path | Sequence[AttentionRecord]"
     layers: "Selection | None"
@@ -385,14 +421,18 @@ class SavedRecords(RecordSource):
     def __len__(self) -> int:
         return len(self.loaded)
 
+    @property
+    def has_rows(self) -> bool:
+        return self.grouping.queries is not None or any(record.rows is not None for record in self.loaded)
+
     def records(
         self, together: bool = False, copies: float = 0, stretches: bool | None = None
     ) -> "Iterator[AttentionRecord]":
-        """Yield its records. Raises RequestError when the file is no record, or does not hold the selection."""
+        """Yield its records. Raises RequestError if the file is not a record, or does not hold the selection."""
         from attncli.record.grouping import grouped
 
         for record in self.loaded:
-            all_layers = record.pairs is not None or name_layers(self.heads)
+            all_layers = record.pairs is not None or all_name_layers(self.heads)
             last = self.last and self.layers is None and not all_layers
             some = record.select([max(record.layers)] if last else self.layers, self.heads)
             yield grouped(some, self.grouping.in_stretches(stretches))
@@ -415,25 +455,24 @@ def record_source(
     more: Mapping[str, Any] | None = None,
     **given: "Unpack[options.RecordOptions]",
 ) -> SavedRecords | Texts:
-    """Return the record, the saved one, or the texts and the request to the model.
+    """Return the source of records: a record, a saved one, or texts with a request to the model.
 
-    layers: the layers to compute without -l; of a saved record "-1" is the last that it holds. stdin: whether texts may
+    layers: the layers to compute without -l; in a saved record "-1" is the last that it holds. stdin: whether texts may
     be piped in. more: further fields of the request.
 
     Raises RequestError for an option that has no effect on a record or an open model, and as `read_inputs` does;
-    TypeError for what is no option.
+    TypeError for an unknown option.
     """
     from attncli.record import AttentionRecord
 
     named: dict[str, Any] = {**given}
-    check_options(named, options.RecordOptions)
     check_optional_text("text", text)
     check_optional_text("pair", named.get("pair"))
     layer, head, saved = (named.pop(name, None) for name in ("layer", "head", "saved"))
     last = layers == "-1"
     unit = named.pop("unit", None)
     if unit is not None:
-        no_effect("with --unit, which says what is merged", words=grouping.words)
+        no_effect("with --unit, which already merges tokens", words=grouping.words)
     if isinstance(model, AttentionRecord):
         no_effect("on a record", saved=saved, text=text, mask=mask, **named)
         return SavedRecords([model], layer, head, saved_grouping(grouping, unit), last)
@@ -445,28 +484,22 @@ def record_source(
     opening = opening_of(model, **how)
     chosen, heads = layers_or(layers, layer, head), "all" if head is None else head
     grouping = replace(grouping, unit=unit or grouping.unit)
-    if chat or parts is not None or unit == "part":
-        if chat:  # its template is in the model's folder
-            no_effect("with --chat, which is one text", pair=pair)
-            opening = opening.open_for_answers() if isinstance(opening, Opening) else opening
-        folder = opening.place.path if chat and not isinstance(opening, Opening) else None
-        parted = read_prompt(text, file, bool(whole), parts, folder, tagged=unit == "part")
-        if not parted.parts:
-            raise RequestError(
-                'the text has no parts: put tags around them (<doc id="1"> ... </doc>), or give --part or --chat'
-            )
-        grouping = replace(grouping, parted=parted)
-        inputs = [Input(parted.text, pair)]
-    else:
-        inputs = read_inputs(text, pair, file, stdin, whole=bool(whole))
+    if chat and isinstance(opening, Opening):  # its template is in the model's folder
+        opening = opening.open_for_answers()
+    folder = opening.place.path if chat and not isinstance(opening, Opening) else None
+    parted = read_parts(text, pair, file, bool(whole), parts, folder, unit)
+    grouping = replace(grouping, parted=parted)
+    inputs = [Input(parted.text, pair)] if parted else read_inputs(text, pair, file, stdin, whole=bool(whole))
     request = Request(chosen, heads, mask, grouping=grouping, **named, **(more or {}))
     return Texts(inputs, opening, request)
 
 
 def saved_grouping(grouping: Grouping, unit: UnitName | None) -> Grouping:
-    """Return the units of a record that was saved. Raises RequestError for parts, which it does not have."""
+    """Return the units of a saved record. Raises RequestError for parts, which it does not have."""
     if unit == "part":
-        raise RequestError("a record has no parts of its text: run the model on the text, or take --unit sentence")
+        raise RequestError(
+            "a saved record does not know the parts of its text: run the model on the text, or use --unit sentence"
+        )
     return grouping if unit is None else replace(grouping, unit=unit)
 
 
@@ -475,11 +508,12 @@ def saved_grouping(grouping: Grouping, unit: UnitName | None) -> Grouping:
 
 @dataclass(frozen=True)
 class AskedRun:
-    """A model, texts whose attention is changed, and the output to measure."""
+    """A model, texts whose attention is changed, the output to measure, and the units of the text."""
 
     opening: "Opening | Engine"
     texts: Sequence[str]
     asking: "Asking"
+    grouping: Grouping = TOKENS
 
     @classmethod
     def of(
@@ -488,19 +522,29 @@ class AskedRun:
         text: str | Sequence[str] | None,
         file: str | None = None,
         whole: bool = False,
+        unit: UnitName | None = None,
+        part: Sequence[str] | None = None,
+        chat: bool = False,
         **asked: "Unpack[options.AskedOptions]",
     ) -> "AskedRun":
-        """Return the run of TEXT, of texts, of a file's, or of the sample.
+        """Build the run from TEXT, a list of texts, a file or the sample. Units and parts need a single text.
 
-        Raises RequestError as `read_inputs` does, and for the device of a model that is open; TypeError for what is no
-        text or no option.
+        Raises RequestError as `read_inputs` does, and for the device of an open model; TypeError for anything but
+        texts, and for an unknown option.
         """
         from attncli.effects.asking import Asking
 
         named: dict[str, Any] = {**asked}
-        check_options(named, options.AskedOptions)
         opening = opening_of(model, device=named.pop("device", None), dtype=named.pop("dtype", None))
         asking = Asking(**named)
+        if unit is not None or part is not None or chat:
+            check_optional_text("text", text)
+            one = None if text is None else str(text)
+            opening = open_tappable(opening, asking.which) if chat else opening
+            folder = opening.place.path if chat and not isinstance(opening, Opening) else None
+            parted = read_parts(one, asking.pair, file, whole, part, folder, unit)
+            read = parted or read_input(one, asking.pair, file, whole, "give one as TEXT")
+            return cls(opening, [read.text], asking, Grouping(unit=unit or "token", parted=parted))
         if text is None or isinstance(text, str):
             texts: Sequence[str] = [one.text for one in read_inputs(text, asking.pair, file, whole=whole)]
         else:
@@ -510,9 +554,9 @@ class AskedRun:
             texts = list(each_text(text))
         return cls(opening, texts, asking)
 
-    def one_text(self, which: str) -> str:
-        """Return the text. Raises RequestError for several: `which` says which one is needed."""
-        check_one(len(self.texts), f"give {which} as TEXT")
+    def one_text(self) -> str:
+        """Return the text. Raises RequestError for several."""
+        check_one(len(self.texts), "give one as TEXT")
         return self.texts[0]
 
     @cached_property

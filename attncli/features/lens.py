@@ -1,13 +1,12 @@
-"""Show the tokens that the vectors of every layer would predict: the logit lens, for `attncli run --lens`.
+"""Show the tokens that the vectors of every layer would predict: the logit lens, for --lens of `run` and `generate`.
 
 The final norm and the output head are applied to the vectors of an earlier layer (nostalgebraist 2020, "interpreting
-GPT: the logit lens"). They were trained for the last layer alone, so an early row can misstate what a layer
-knows.
+GPT: the logit lens"). They were trained only for the last layer, so an early row can misrepresent what a layer knows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
@@ -18,12 +17,17 @@ from attncli.record.parts import LensDocument, LensLayerDocument, LikelyDocument
 from attncli.record.selection import Request, Selection, select_token
 from attncli.report import Column, Report, Result, Table, TextLine
 
+if TYPE_CHECKING:
+    from attncli.models.engine import Engine
+    from attncli.models.output import Output
+    from attncli.text.tokens import Tokens
+
 LIKELIEST = 5  # tokens after each layer
 
 
 @dataclass(frozen=True, repr=False)
 class Lens(Result):
-    """The likeliest tokens by the vectors of one token after every layer."""
+    """The likeliest tokens after every layer, as predicted from one token's vectors."""
 
     model: ModelDocument
     found: LensDocument
@@ -37,18 +41,13 @@ class Lens(Result):
         return {"model": self.model, "records": [], "lens": self.found}
 
     def report(self) -> Report:
-        """Show a row a layer."""
+        """Show a row per layer."""
         found = self.found
-        rows = []
-        for one in found["layers"]:
-            after = "embeddings" if one["layer"] is None else f"layer {one['layer']}"
-            rows.append([after, *(f"{visible(each['shown'])} {each['probability']:.3f}" for each in one["likeliest"])])
-        columns = [Column("after"), *(Column(f"{place}.", "name") for place in range(1, LIKELIEST + 1))]
         query = found["query"]
         title = [model_shown(self.model), "logit lens", f"mask {found['mask']}", f"{len(found['tokens'])} tokens"]
         return Report(
             [*title, f"token {query['index']} ({visible(query['shown'])})"],
-            [TextLine(LENS, caption=True), Table(columns, rows)],
+            [TextLine(LENS, caption=True), lens_table(found["layers"])],
             self.document,
             lambda _: self._rows(),
         )
@@ -59,9 +58,18 @@ class Lens(Result):
                 yield {"layer": one["layer"], **each}
 
 
+def lens_table(layers: Sequence[LensLayerDocument]) -> Table:
+    """Return a row per layer, with its likeliest tokens."""
+    rows = []
+    for one in layers:
+        after = "embeddings" if one["layer"] is None else f"layer {one['layer']}"
+        rows.append([after, *(f"{visible(each['shown'])} {each['probability']:.3f}" for each in one["likeliest"])])
+    return Table([Column("after"), *(Column(f"{place}.", "name") for place in range(1, LIKELIEST + 1))], rows)
+
+
 LENS = (
     "the tokens that the vectors after each layer would predict, with their probabilities: the final norm and the "
-    "output head, applied early. They are trained for the last layer"
+    "output head, applied early. They were trained only for the last layer"
 )
 
 
@@ -70,36 +78,57 @@ def lens_of(source: SavedRecords | Texts, layers: Selection | None, query: str |
 
     Raises RequestError for a record, several texts, an encoder-decoder, and a model that predicts no tokens.
     """
-    from attncli.effects.logits import check_place, lens, token_output
-    from attncli.text.tokens import masked
+    from attncli.effects.logits import check_place, token_output
+    from attncli.text.tokens import mask_positions
 
     if isinstance(source, SavedRecords):
-        raise RequestError("a record has no vectors: --lens needs a model and a text")
-    check_one(len(source), "give the one to look into as TEXT")
+        raise RequestError("a saved record has no vectors: --lens needs a model and a text")
+    check_one(len(source), "give one as TEXT")
     [one] = source.inputs
     model = open_tappable(source.opening, source.request.which)
-    if len(model.parts) > 1:
-        raise RequestError(f"--lens is for decoders and encoders, and {model.place.name} is both: use another model")
+    check_lens(model)
     tokens = model.tokenizer.encode(*one, source.request.pad_to)
     _, output = token_output(model)
     check_place(model, output, tokens, query, "--query")
     if query is not None:
         place = select_token(query, tokens)
     else:
-        place = tokens.real[-1] if output.kind == "next" else masked(tokens)[0]
+        place = tokens.real[-1] if output.kind == "next" else mask_positions(tokens)[0]
     mask = model.usual_mask(source.request.mask)
-    chances, numbers = lens(model, output, tokens, place, mask).topk(LIKELIEST)
-    chosen: list[int | None] = [None, *range(model.layers)]
-    if layers is not None:
-        chosen = list(Request(layers).choose_in(model.layers, model.heads).layers)
-    entries: list[LensLayerDocument] = []
-    for layer in chosen:
-        row = 0 if layer is None else layer + 1
-        names = [output.labels[number] for number in numbers[row].tolist()]
-        likeliest: list[LikelyDocument] = [
-            {"token": token, "shown": model.tokenizer.notation.read([token], [False])[0], "probability": chance}
-            for token, chance in zip(names, chances[row].exp().tolist(), strict=True)
-        ]
-        entries.append({"layer": layer, "likeliest": likeliest})
+    chosen = None if layers is None else Request(layers).choose_in(model.layers, model.heads).layers
+    [entries] = lens_entries(model, output, tokens, [place], mask, chosen)
     at: PlaceDocument = {"index": place, "token": tokens.text[place], "shown": tokens.shown[place]}
     return Lens(model.info.document(), {"query": at, "mask": mask, "tokens": tokens.text, "layers": entries})
+
+
+def check_lens(model: "Engine") -> None:
+    """Raises RequestError for an encoder-decoder, whose halves each have their own layers."""
+    if len(model.parts) > 1:
+        raise RequestError(f"--lens does not work on an encoder-decoder such as {model.place.name}: use another model")
+
+
+def lens_entries(
+    model: "Engine",
+    output: "Output",
+    tokens: "Tokens",
+    places: Sequence[int],
+    mask: str,
+    layers: Sequence[int] | None = None,
+) -> Iterator[list[LensLayerDocument]]:
+    """Yield, for each of these tokens, the likeliest tokens after the embeddings and each layer, or only after
+    `layers`.
+    """
+    from attncli.effects.logits import lens
+
+    read = model.tokenizer.notation.read
+    for found in lens(model, output, tokens, places, mask):
+        entries: list[LensLayerDocument] = []
+        for layer in [None, *range(model.layers)] if layers is None else layers:
+            best = found[0 if layer is None else layer + 1].topk(LIKELIEST)
+            names = [output.labels[number] for number in best.indices.tolist()]
+            likeliest: list[LikelyDocument] = [
+                {"token": token, "shown": read([token], [False])[0], "probability": chance}
+                for token, chance in zip(names, best.values.exp().tolist(), strict=True)
+            ]
+            entries.append({"layer": layer, "likeliest": likeliest})
+        yield entries

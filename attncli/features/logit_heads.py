@@ -1,7 +1,7 @@
-"""Rank heads by what they add to the logit of a token, beside the effect of silencing them: `attncli find --by logit`.
+"""Rank heads by what they add to the logit of a token, with the effect of silencing them: `attncli find --by logit`.
 
-What all heads add takes one run; each effect takes a run from its layer on. So the effects of the heads that are listed
-are measured for the terminal, and those of all heads for a document.
+One run gives what all heads add, but each effect takes a run from its layer on. So the terminal measures the effects of
+the listed heads only, and a document those of all heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 Head = tuple[int, int]  # (layer, head)
 ADDS = (
-    "adds: what the head's output gives to the logit on the direct way, by the residual connection to the output head, "
-    "with the scales of norms frozen. What later layers make of it is in the effect alone"
+    "adds: what the head's output adds to the logit directly, through the residual connection to the output head, with "
+    "the scales of norms frozen. Its effect through later layers is only in the effect of silencing it. A head that is "
+    "not listed may have a larger effect: --json has the effects of all"
 )
+REST = "the rest of the logit comes from embeddings, feed-forward parts and biases"
 
 
 @dataclass(frozen=True, repr=False)
 class LogitHeads(Result):
-    """Heads in the order of what they add to a logit.
+    """Heads ordered by what they add to a logit.
 
     adds: by (layer, head), the largest first. text: the text, if it was given. listed: the number of heads that the
     terminal lists. look: the options of `explain` for this logit. known: the effects that were measured.
@@ -70,7 +72,7 @@ class LogitHeads(Result):
             "measure": "weight",
             "texts": 1,
             "of": 1,
-            "tokens": text.tokens.spoken.text,
+            "tokens": text.tokens.output_tokens.text,
             "heads": [
                 {"layer": layer, "head": head, "adds": added, "effect": effect}
                 for ((layer, head), added), effect in zip(self.adds.items(), effects, strict=True)
@@ -85,14 +87,14 @@ class LogitHeads(Result):
             for head, effect in zip(first, self.effects(first), strict=True)
         ]
         count = f"{len(first)} of {len(self.adds)} heads"
-        tokens = f"{len(text.tokens.spoken)} tokens"
+        tokens = f"{len(text.tokens.output_tokens)} tokens"
         model = model_shown(text.model.info.document())
         layer, head = first[0]
         return Report(
-            [model, f"{answer.about} {answer.value:.4f}", "by logit", f"mask {text.mask}", tokens, count],
+            [model, str(answer), "by logit", f"mask {text.mask}", tokens, count],
             [
                 Table([Column("head"), Column("adds to the logit"), Column("effect of silencing it")], rows),
-                TextLine(f"these {len(self.adds)} heads add {signed(sum(self.adds.values()))} in all"),
+                TextLine(f"these {len(self.adds)} heads add {signed(sum(self.adds.values()))} in all: {REST}"),
                 TextLine(ADDS),
                 TextLine(describe_direction("logit")),
             ],
@@ -105,20 +107,20 @@ class LogitHeads(Result):
 def logit_heads(source: SavedRecords | Texts, text: str | None, at: str | None, listed: int) -> LogitHeads:
     """Order the heads of a request by what they add to the logit of its target, or of the likeliest token.
 
-    Raises RequestError for a record, several texts, and as `logit_question` and `direct_ways` do.
+    Raises RequestError for a record, several texts, and as `logit_question` and `direct_paths` do.
     """
-    from attncli.effects.logits import direct_ways, logit_question
+    from attncli.effects.logits import direct_paths, logit_question
 
     if isinstance(source, SavedRecords):
-        raise RequestError("a record has no logits: --by logit needs a model and a text")
-    check_one(len(source), "give the one whose next token is predicted as TEXT")
+        raise RequestError("a saved record has no logits: --by logit needs a model and a text")
+    check_one(len(source), "give one as TEXT")
     request, [one] = source.request, source.inputs
     measure = None if request.measure == "weight" else request.measure
-    no_effect("with --by logit, which counts no weights", measure=measure, pad_to=request.pad_to)
+    no_effect("with --by logit, which uses no weights", measure=measure, pad_to=request.pad_to)
     model = open_tappable(source.opening, request.which)
     choice = request.choose(model.select_layers, model.heads)
     question = logit_question(model, one.text, Asking(one.pair, None, request.target, at, mask=request.mask))
-    added = {layer: way.adds for layer, way in direct_ways(question).items()}
+    added = {layer: way.adds for layer, way in direct_paths(question).items()}
     adds = {(layer, head): added[layer][head] for layer, head in choice.each}
     ranked = dict(sorted(adds.items(), key=lambda one: -one[1]))
     return LogitHeads(question, ranked, text, listed, {"query": at, "target": request.target})

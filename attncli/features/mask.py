@@ -1,17 +1,17 @@
 """Show what masks do to the maps of a text, and check the laws of masks and positions on it.
 
-A text goes through the model without a mask, under the causal mask and under the padding mask, with [PAD]
-behind it. Per head:
+A text goes through the model without a mask, under the causal mask and under the padding mask, with [PAD] appended. Per
+head:
 
     moved     = ½ Σ_key |w - w'|, w' without the mask, mean over the queries that are real tokens (total variation)
     forbidden = the sum of the weights on keys that the mask hides, which must be 0
 
-A law says that two runs of the model give equal vectors in every layer. Their difference is compared with rounding: the
-tolerance is that of `attncli compare` for hidden states, and more where vectors are larger than LARGE.
+A law says that two runs of the model give equal vectors in every layer, or, as a control, different ones. Their
+difference is compared with rounding: the tolerance is that of `attncli compare` for hidden states, scaled up for
+vectors larger than LARGE.
 
-Windows: k local layers on top of each other reach k times as far as one; a global layer reaches everything. Before each
-row of local layers one token's vector is changed, and the network runs on. Tokens further away than the layers reach
-must keep their vectors.
+Windows: k consecutive local layers reach k times as far as one; a global layer reaches everything. Below each stack of
+local layers one token's vector is changed. Above them, tokens beyond their reach must have the same vectors as before.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +33,7 @@ from attncli.features import options
 from attncli.features.inputs import check_one, check_part, layers_or, open_model, read_inputs
 from attncli.features.measure import measure
 from attncli.models.block import Block, Tap
+from attncli.models.parts import self_attention_kind, self_attention_part
 from attncli.record import AttentionRecord, Input, ModelInfo, Request
 from attncli.record.display import drawn_map, model_name, record_size
 from attncli.record.parts import ModelDocument
@@ -68,12 +69,13 @@ def mask(
     target: options.Target = None,
     **how: "Unpack[options.ComputeOptions]",
 ) -> "MaskedTexts":
-    """Show what masks do to the maps of a text, and check their laws.
+    """Show what masks do to a text's maps, and check that they work.
 
-    Maps without a mask, under the causal and under the padding mask stand side by side. Without -H they are those of
-    the head whose weight the causal mask moves most. Without --pad-to four [PAD] are appended. A decoder has the causal
-    mask built in, and shows that map alone. For layers with a window, a table says how far they reach, and whether
-    tokens beyond change anything. The exit code is 1 if a law does not hold.
+    Shows maps without a mask, under the causal mask and under the padding mask side by side; without -H, those of the
+    head whose weight the causal mask moves most. Without --pad-to, four [PAD] are added. Then tests laws, such as:
+    hidden [PAD] changes no vector, later tokens change no earlier vector, and without positions the order of the tokens
+    does not matter. For layers with a window, a table says how far they reach, and whether tokens beyond that change
+    anything. The exit code is 1 if a law does not hold.
 
     \b
     Examples:
@@ -83,7 +85,7 @@ def mask(
     """
     inputs = read_inputs(text, pair, file, whole=whole)
     if target is not None:
-        check_one(len(inputs), "--target needs one text")
+        check_one(len(inputs), "give one as TEXT for --target")
     request = Request(
         layers_or("-1", layer, head), "all" if head is None else head, pad_to=pad_to, which=which, target=target
     )
@@ -93,7 +95,7 @@ def mask(
         for one in inputs:
             found.append(compare_masks(opened, one, request))
             advance()
-    return MaskedTexts(opened.info_of(opened.to_itself(which)), found, head is not None)
+    return MaskedTexts(opened.of_part(self_attention_part(opened, which)).info, found, head is not None)
 
 
 # --- one text under every mask ----------------------------------------------------------------------------
@@ -103,9 +105,8 @@ def mask(
 class MaskEffect:
     """The effect of one mask on one head.
 
-    moved: the total variation distance to the unmasked row, mean over queries: 0 where nothing moved, 1 where all of
-    the weight is elsewhere; None where there is no row without the mask, which is built into a decoder.
-    forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
+    moved: the total variation distance to the unmasked row, mean over queries: 0 if nothing moved, 1 if all of the
+    weight did. forbidden: the sum of the weights on positions that the mask hides; 0 if the mask works.
     """
 
     moved: float
@@ -120,8 +121,8 @@ class MaskEffect:
 class Masked:
     """The results of one text under every mask.
 
-    records: by mask, without one first. effects: by mask and (layer, head). windows: reach of the layers, if some have
-    a window.
+    records: by mask, the unmasked one first. effects: by mask and (layer, head). windows: the reach of the layers, if
+    some have a window.
     """
 
     records: dict[str, AttentionRecord]
@@ -131,7 +132,7 @@ class Masked:
 
     @property
     def tokens(self) -> Tokens:
-        """The tokens of the text, with [PAD] behind them."""
+        """The tokens of the text, with the appended [PAD]."""
         return next(iter(self.records.values())).tokens
 
     @property
@@ -163,35 +164,39 @@ class Masked:
 
 
 def compare_masks(engine: "Engine", one: Input, request: Request | None = None) -> Masked:
-    """Run a text under every mask, with [PAD] up to `request.pad_to` tokens; without that, with four.
+    """Run a text under every mask, padded to `request.pad_to` tokens, by default with four [PAD].
 
-    Raises RequestError as the tokenizer and the engine do, also where the maps would not fit into memory;
-    for cross-attention; and for a target, or [PAD], that has no effect.
+    Raises RequestError as the tokenizer and the engine do, if the maps would not fit into memory, for cross-attention,
+    and for a target or [PAD] that has no effect.
     """
     import torch
 
     from attncli.attention import MASKS, self_mask
+    from attncli.models.engine import check_memory
 
     request = request or Request()
-    request, kind = replace(request, which=engine.to_itself(request.which)), engine.kind(request.which)
+    request, kind = (
+        replace(request, which=self_attention_part(engine, request.which)),
+        self_attention_kind(engine, request.which),
+    )
     engine.check(request)
-    writes = kind == "decoder" and len(engine.parts) > 1
-    if request.pad_to is not None and writes:
-        raise RequestError("no token of a decoder looks at the [PAD] that the encoder reads: leave --pad-to out")
+    in_decoder = kind == "decoder" and len(engine.parts) > 1
+    if request.pad_to is not None and in_decoder:
+        raise RequestError("no token of a decoder attends to the encoder's [PAD]: omit --pad-to")
     tokens = engine.tokenizer.encode(one.text, one.pair)
-    padded = tokens if writes else engine.tokenizer.pad_some(tokens, request.pad_to)
-    [padded] = engine.fitting([[padded]], request, copies=len(HIDING))
+    padded = tokens if in_decoder else engine.tokenizer.pad_some(tokens, request.pad_to)
+    [padded] = check_memory(engine, [[padded]], request, copies=len(HIDING))
     records: dict[str, AttentionRecord] = {}
     for name in (UNMASKED, *HIDING):
         [record] = engine.attend_tokens([padded], replace(request, mask=name))
         real = torch.tensor([[not padding for padding in record.tokens.padding]])
-        meant = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()  # whatever the engine makes of the name
-        records[name] = replace(record, masks=record.masks & meant)
+        expected = self_mask(real, *MASKS[record.mask_name])[0, 0].numpy()  # even if the engine applied another mask
+        records[name] = replace(record, masks=record.masks & expected)
     effects: dict[str, dict[tuple[int, int], MaskEffect]] = {
         name: mask_effects(records[name], records[UNMASKED]) for name in HIDING
     }
-    if writes:
-        why = "the laws are of what reads a text"
+    if in_decoder:
+        why = "the laws are checked on the part that reads the text"
         untested = [Law(law.name, law.statement, None, None, why) for law in laws_for(engine)]
         return Masked(records, effects, untested)
     laws, windows = check_laws(engine, tokens, padded), measure_windows(engine, tokens)
@@ -206,7 +211,7 @@ def mask_effects(masked: AttentionRecord, unmasked: AttentionRecord) -> dict[tup
     effects = {}
     real = ~np.array(masked.tokens.padding)
     for layer in masked.layers:
-        # The rows of [PAD] do not count: transformers lets it look everywhere where a window leaves it nothing.
+        # Rows of [PAD] are not counted: transformers lets them attend everywhere if a window leaves them no key.
         queries, hidden = counted_queries(masked, layer), ~masked.mask_of(layer) & real[:, None]
         for head in masked.heads_of(layer):
             weights = masked.map(layer, head)
@@ -224,8 +229,8 @@ class Law:
     """A law, the largest deviation from it, and whether it holds.
 
     deviation: the largest absolute difference between two vectors' elements, over all layers and tokens.
-    holds: None where it could not be tested, and `note` says why, or where an expected change was not seen.
-    leaks: the share of real tokens' weight that goes to [PAD], by layer, where the law is about that.
+    holds: None if it could not be tested (`note` says why), or if an expected change was not seen. leaks: the share of
+    real tokens' weight that goes to [PAD], by layer, if the law is about that.
     """
 
     name: str
@@ -250,7 +255,7 @@ class Deviation(NamedTuple):
 
 
 def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
-    """Check all laws on one text, as it is and with [PAD] appended. A law that can't be tested says why."""
+    """Check all laws on one text, without and with appended [PAD]. A law that can't be tested says why."""
     laws = []
     for law in laws_for(engine):
         texts = (tokens, padded) if law.takes_padding else (tokens,)
@@ -266,10 +271,10 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
 
 
 def measure_exactly(measure: Callable[..., Deviation], engine: "Engine", *texts: Any) -> Deviation:
-    """Measure a law on texts; once more in float64 where the deviation in float32 is past its tolerance.
+    """Measure a law on texts, and again in float64 if the deviation in float32 is above its tolerance.
 
-    Rounding grows from layer to layer: SmolLM2 has elements of 13,000, and after the last norm what is left of their
-    rounding is large beside the others. In float64 it is a billion times smaller, and a broken law stays broken.
+    Rounding grows from layer to layer. SmolLM2 has elements of 13,000, whose rounding is large compared with other
+    elements after the last norm. In float64 rounding is a billion times smaller, and a broken law stays broken.
     """
     import torch
 
@@ -286,10 +291,9 @@ def measure_exactly(measure: Callable[..., Deviation], engine: "Engine", *texts:
 def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten: bool = False) -> Deviation:
     """Compare the vectors of a text with those of its tokens in the padded text.
 
-    forgotten: without the padding mask, the most common mistake. No change is no broken law then: it is usual in a
-    decoder, and odd in an encoder.
+    forgotten: omit the padding mask, the most common mistake. The vectors of an encoder should change then.
 
-    Raises RequestError where there is no [PAD], and for a decoder without the padding mask.
+    Raises RequestError if there is no [PAD], and for a decoder without the padding mask.
     """
     import torch
 
@@ -297,13 +301,13 @@ def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten:
         none = engine.tokenizer.pad_id is None
         raise RequestError("the tokenizer has no [PAD]" if none else "no room for [PAD]: the text fills all positions")
     if forgotten and engine.parts[0] == "decoder":
-        raise RequestError("without the padding mask a decoder would see later tokens as well")
+        raise RequestError("without the padding mask a decoder would also see later tokens")
     real = ~torch.tensor(padded.padding, device=engine.device)
     states = [after[real] for after in engine.hidden_states(padded, "none" if forgotten else None)]
     found = difference(engine, engine.hidden_states(tokens), states)
     if not forgotten:
         return found
-    [record] = engine.attend_tokens([padded], Request(mask="none", which=engine.to_itself(None)))
+    [record] = engine.attend_tokens([padded], Request(mask="none", which=self_attention_part(engine, None)))
     queries, padding = ~np.array(record.tokens.padding), np.array(record.keys.padding)
     weights = record.weights[:, :, queries][..., padding]  # [layer, head, real query, [PAD] key]
     leaks = {
@@ -315,7 +319,7 @@ def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten:
 
 
 def measure_prefixes(engine: "Engine", tokens: Tokens) -> Deviation:
-    """Compare the vectors of the first third and of the first two thirds of a text with those of all of it."""
+    """Compare the vectors of the first third and the first two thirds of a text with those of the whole text."""
     every = engine.hidden_states(tokens, "causal")
     lengths = sorted({max(1, len(tokens) * part // 3) for part in (1, 2)})
     found = [
@@ -325,7 +329,7 @@ def measure_prefixes(engine: "Engine", tokens: Tokens) -> Deviation:
 
 
 def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
-    """Compare the vectors of a text read token by token, with kept keys and values, with those of one pass."""
+    """Compare the vectors of a text read token by token, with a key-value cache, with those of one pass."""
     import torch
 
     from attncli.models.generation import KeysAndValues
@@ -333,11 +337,11 @@ def measure_with_cache(engine: "Engine", tokens: Tokens) -> Deviation:
 
     own = own_network(engine)
     assert own is not None  # `laws_for`
-    every, kept, found = engine.hidden_states(tokens), KeysAndValues(len(tokens)), []
+    every, cache, found = engine.hidden_states(tokens), KeysAndValues(len(tokens)), []
     with torch.inference_mode():
         for place, number in enumerate(tokens.ids):
-            found.append([x[:1] for x in own.walk(own.rows_after([number], place), [kept])])
-            kept.kept += 1
+            found.append([x[:1] for x in own.walk(own.rows_after([number], place), [cache])])
+            cache.kept += 1
     return difference(engine, [torch.cat(of_layer) for of_layer in zip(*found, strict=True)], every)
 
 
@@ -346,8 +350,8 @@ def measure_permutation(engine: "Engine", tokens: Tokens, positions: bool = Fals
 
     positions: whether they are in the input, which is the control; its note has the permuted words.
 
-    Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and where
-    the engine can't leave positions out.
+    Raises RequestError for a network with windows or a convolution, which depend on the order of the tokens, and if the
+    engine can't omit positions.
     """
     import torch
 
@@ -355,7 +359,7 @@ def measure_permutation(engine: "Engine", tokens: Tokens, positions: bool = Fals
 
     own = own_network(engine)
     if own is not None and own.config.goes_by_order:
-        raise RequestError("a window or a convolution goes by the order of the tokens")
+        raise RequestError("a window or a convolution depends on the order of the tokens")
     order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0)).tolist()
     straight = engine.hidden_states(tokens, "none", positions=positions)
     shuffled = engine.hidden_states(tokens.take(order), "none", positions=positions)
@@ -379,11 +383,11 @@ class _Alone(Tap):
 
 
 def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
-    """Compare the vector of one token, before and after all other tokens are exchanged, layer by layer.
+    """Compare the vector of one token, before and after all other tokens are replaced, layer by layer.
 
-    That is done for the first token, one in the middle and the last. alone: whether every token attends to itself only.
+    Compares the first token, one in the middle and the last. alone: whether every token attends to itself only.
 
-    Raises RequestError where tokens touch elsewhere by design, or the network is not attncli's own.
+    Raises RequestError if tokens interact outside attention by design, or the network is not attncli's own.
     """
     import torch
 
@@ -393,7 +397,7 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
     if own is None:
         raise RequestError("transformers runs this network, and its masks can't be replaced in every layer")
     if own.config.conv is not None:
-        raise RequestError("tokens touch in a convolution too")
+        raise RequestError("tokens also interact in a convolution")
     generator, size = torch.Generator().manual_seed(0), own.config.vocab_size
     steps = torch.randint(1, size, (len(tokens),), generator=generator).tolist()
     taps = [_Alone()] if alone else []
@@ -411,15 +415,17 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
         for layer, (before, after) in enumerate(zip(states, read(replace(tokens, ids=ids)), strict=True)):
             found = difference(engine, [before[place : place + 1]], [after[place : place + 1]])
             moved[layer], largest = max(moved[layer], found.deviation), max(largest, found.tolerance)
-    by_layer = ", ".join(f"{layer}: {change:.1e}" for layer, change in enumerate(moved[1:]))
+    if not any(moved[1:]):
+        return Deviation(max(moved), largest, "0 in every layer")
+    by_layer = ", ".join(f"{layer}: {change:.2g}" for layer, change in enumerate(moved[1:]))
     return Deviation(max(moved), largest, f"by layer {by_layer}")
 
 
 class LawMeasure(NamedTuple):
     """A law, and how it is measured.
 
-    changes: whether it asks for a change, and not for equal vectors. takes_padding: whether its measure takes the text
-    with [PAD] too.
+    changes: whether it expects a change instead of equal vectors. takes_padding: whether its measure also takes the
+    padded text.
     """
 
     name: str
@@ -429,9 +435,9 @@ class LawMeasure(NamedTuple):
     takes_padding: bool = False
 
 
-KEPT = LawMeasure(
-    "kept keys and values",
-    "a text read token by token, with kept keys and values, has the vectors of one pass",
+CACHE = LawMeasure(
+    "key-value cache",
+    "reading a text token by token, with a key-value cache, gives the vectors of one pass",
     measure_with_cache,
 )
 LAWS = (
@@ -440,21 +446,21 @@ LAWS = (
     ),
     LawMeasure(
         "forgotten padding mask",
-        "forgetting the padding mask changes them",
+        "without the padding mask, [PAD] changes the vectors",
         partial(measure_padding, forgotten=True),
         changes=True,
         takes_padding=True,
     ),
     LawMeasure("causal", "under the causal mask a prefix's vectors do not depend on what follows", measure_prefixes),
-    KEPT,
+    CACHE,
     LawMeasure(
         "permutation",
-        "without positions in the input, permuting the tokens permutes the vectors and does no more",
+        "without positions in the input, permuting the tokens only permutes the vectors",
         measure_permutation,
     ),
     LawMeasure(
         "permutation with positions",
-        "with positions in the input it does more",
+        "with positions in the input, permuting the tokens changes the vectors",
         partial(measure_permutation, positions=True),
         changes=True,
     ),
@@ -463,23 +469,28 @@ LAWS = (
         "if every token attends to itself only, a token's vectors do not depend on the other tokens",
         partial(measure_others, alone=True),
     ),
-    LawMeasure("together", "with self-attention as usual they do", partial(measure_others, alone=False), changes=True),
+    LawMeasure(
+        "together",
+        "with normal self-attention, a token's vectors depend on the other tokens",
+        partial(measure_others, alone=False),
+        changes=True,
+    ),
 )
 
 
 def laws_for(engine: "Engine") -> list[LawMeasure]:
-    """Return the laws for a model. Only decoders in attncli's own network keep keys and values."""
+    """Return the laws for a model. Only decoders in attncli's own network have a key-value cache."""
     from attncli.models.model import own_network
 
     own = own_network(engine)
-    keeps = own is not None and own.part == "decoder"
-    return [law for law in LAWS if keeps or law is not KEPT]
+    has_cache = own is not None and own.part == "decoder"
+    return [law for law in LAWS if has_cache or law is not CACHE]
 
 
 def difference(engine: "Engine", some: "Sequence[Tensor]", more: "Sequence[Tensor]") -> Deviation:
-    """Compare the vectors `[token, hidden_size]` of every layer, for the tokens that the first has.
+    """Compare the vectors `[token, hidden_size]` of every layer, for as many tokens as `some` has.
 
-    The deviation is infinite where one has a NaN.
+    The deviation is infinite if one has a NaN.
     """
     import torch
 
@@ -498,17 +509,17 @@ def tolerance(engine: "Engine", largest: float) -> float:
 
 # --- windows ----------------------------------------------------------------------------------------------
 
-WINDOW = "window", "a token further away than local layers reach together changes no vector after them"
-CHANGED = 0  # the token that is changed: from the first on there is most room
+WINDOW = "window", "a token beyond the joint reach of local layers changes no vector after them"
+CHANGED = 0  # the token to change: the first, which has the most tokens on one side
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The distance, in tokens to either side, from which a layer can take something; None is any distance.
+    """The distance, in tokens to either side, over which a layer passes information; None is any distance.
 
     reach: through this layer. together: through it and the local layers right below it. whole: from the text itself,
     through all layers up to it. beyond, within: the largest change of a vector after this layer, for tokens further
-    from the changed one than `together`, and for others; None where there is no such token, or no window.
+    from the changed one than `together`, and for others; None if there is no such token, or no window.
     """
 
     layer: int
@@ -523,7 +534,7 @@ class Reach:
 class Windows:
     """The windows of a model on a text.
 
-    tokens: of the text. shortest: the tokens of a text in which the narrowest window hides anything.
+    tokens: the length of the text. shortest: that of the shortest text in which the narrowest window hides a key.
     """
 
     layers: list[Reach]
@@ -537,7 +548,7 @@ class Windows:
         return {"shortest": self.shortest, "hides": self.tokens >= self.shortest, "layers": layers}
 
 
-class _TurnAround(Tap):
+class _NegateOutput(Tap):
     """Changes the sign of the output of one layer's attention at the token CHANGED, in all heads."""
 
     def __init__(self, layer: int) -> None:
@@ -551,10 +562,9 @@ class _TurnAround(Tap):
 
 
 def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
-    """Measure windows on a text without [PAD]; None where no layer has one, or the engine does not say.
+    """Measure windows on a text without [PAD]; None if no layer has one, or the engine does not know.
 
-    Before each row of local layers the vector of CHANGED is changed; before the first layer by another token in its
-    place.
+    Below each stack of local layers the vector of CHANGED is changed; below the first layer, by replacing its token.
     """
     import torch
 
@@ -574,7 +584,7 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
             after = engine.hidden_states(replace(tokens, ids=ids))
         elif found[one.layer - 1].together is None:
             with torch.inference_mode():
-                after = list(engine.walk(engine.rows([tokens], None), [_TurnAround(one.layer - 1)]))
+                after = list(engine.walk(engine.rows([tokens], None), [_NegateOutput(one.layer - 1)]))
         change = after[one.layer + 1].double() - states[one.layer + 1].double()
         moved = change.abs().amax(dim=-1).nan_to_num(nan=torch.inf)  # [token]
         far, near = moved[distance > one.together], moved[(distance <= one.together) & (distance > 0)]
@@ -584,13 +594,13 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
     shortest = min(reach for reach in own.config.reach if reach is not None) + 2
     measured = [one for one in found if one.beyond is not None]
     if not measured:
-        note = f"windows hide nothing of {len(tokens)} tokens: {shortest} would be enough"
+        note = f"windows hide nothing in a text of {len(tokens)} tokens: use at least {shortest} tokens"
         return Windows(found, len(tokens), shortest, Law(*WINDOW, None, None, note))
     most = tolerance(engine, max(float(state.abs().max()) for state in states))
     beyond, within = max(one.beyond or 0.0 for one in measured), max(one.within or 0.0 for one in measured)
-    # no change within reach either: nothing was shown
+    # without a change within reach the test shows nothing
     holds = None if beyond <= most and within <= most else beyond <= most
-    note = f"within reach the largest change is {within:.1e}"
+    note = f"within reach the largest change is {within:.2g}"
     return Windows(found, len(tokens), shortest, Law(*WINDOW, beyond, holds, note))
 
 
@@ -634,8 +644,8 @@ class _ReachEntry(TypedDict):
     whole: Annotated[int | None, "distance through all layers up to it", "tokens to either side"]
     beyond: Annotated[
         float | None,
-        "largest change of a vector that lies further than `together` from the changed token: 0 up to rounding; null "
-        "if there is none",
+        "largest change of a vector further than `together` from the changed token: 0 up to rounding; null if there is "
+        "none",
     ]
     within: Annotated[float | None, "largest change of the other vectors"]
 
@@ -658,7 +668,7 @@ class _LawEntry(TypedDict):
         "largest difference between elements of two vectors; null if there was nothing to compare",
     ]
     holds: Annotated[bool | None, "null if it could not be tested, or if an expected change is too small to see"]
-    note: Annotated[str, "the reason; otherwise empty"]
+    note: Annotated[str, "details, or why it could not be tested; may be empty"]
     leaks: Annotated[dict[int, float] | None, "weight to [PAD] by layer, if the law is about it", "share of the weight"]
 
 
@@ -693,7 +703,7 @@ class MaskedTexts(Result):
 
     @property
     def lawful(self) -> bool:
-        """Whether no law is broken in any text."""
+        """Return True if no law is broken in any text."""
         return all(one.lawful for one in self.texts)
 
     def document(self) -> MaskDocument:
@@ -709,7 +719,7 @@ class MaskedTexts(Result):
             record = next(iter(text.records.values()))
             if len(self.texts) > 1:
                 parts.append(TextLine(" · ".join([f"text {number}", *record.unusual, record_size(record)]), "strong"))
-            first = next(iter(text.effects.values()))  # of the causal mask, where there is one without
+            first = next(iter(text.effects.values()))  # of the causal mask
             most_moved = max(first, key=lambda head: first[head].moved)
             parts += [_maps(text, list(first) if self.chosen else [most_moved]), *_effects(text)]
             parts += _windows(text.windows) if text.windows is not None else []
@@ -742,7 +752,7 @@ def _maps(found: Masked, heads: Sequence[tuple[int, int]]) -> Maps:
 
 
 def _hidden_keys(record: AttentionRecord, layer: int) -> str:
-    """Return which keys a layer's mask hides: "hidden: later keys, [PAD]"."""
+    """Describe the keys that a layer's mask hides: "hidden: later keys, [PAD]"."""
     hidden = ~record.mask_of(layer)
     padding = np.broadcast_to(np.array(record.tokens.padding), hidden.shape)
     later = np.triu(np.ones_like(hidden), 1) & ~padding
@@ -755,11 +765,11 @@ def _hidden_keys(record: AttentionRecord, layer: int) -> str:
 
 
 def _effects(found: Masked) -> list[Part]:
-    """Return a row a head: how much weight each mask moved, and the weight left on forbidden positions."""
+    """Return a row per head: the weight that each mask moved, and the weight left on forbidden positions."""
     columns = [
         column
         for place, name in enumerate(found.effects)
-        for column in (Column(f"{name}: moved"), Column(f"{name}: on forbidden", leaves=place + 1))
+        for column in (Column(f"{name}: moved"), Column(f"{name}: on forbidden", drop=place + 1))
     ]
     rows = []
     for layer, head in next(iter(found.effects.values())):
@@ -780,36 +790,36 @@ def _laws(laws: Sequence[Law]) -> Table:
         unknown = "not tested" if law.deviation is None else "no change seen"
         verdict = {True: Cell("holds"), False: Cell("DOES NOT HOLD", "wrong"), None: Cell(unknown)}[law.holds]
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
-        rows.append([statement, "-" if law.deviation is None else f"{law.deviation:.1e}", verdict])
-    columns = [Column("law, on this text", "prose"), Column("largest deviation", leaves=1), Column("verdict")]
+        rows.append([statement, "-" if law.deviation is None else f"{law.deviation:.2g}", verdict])
+    columns = [Column("law, on this text", "prose"), Column("largest deviation", drop=1), Column("verdict")]
     return Table(columns, rows)
 
 
 def _windows(windows: Windows) -> list[Part]:
     """Return the reach of every layer, the measured reach, and whether the text is long enough to measure it."""
     columns = [
-        Column("layer"), Column("sees"), Column("with local layers below"), Column("of the text", leaves=1),
-        Column("beyond: change"), Column("within"),
+        Column("layer"), Column("sees"), Column("with local layers below"), Column("sees of the text", drop=1),
+        Column("change beyond"), Column("change within"),
     ]  # fmt: skip
     rows = [
         [
             str(one.layer),
             *("all" if reach is None else f"±{reach}" for reach in (one.reach, one.together, one.whole)),
-            *("-" if change is None else f"{change:.1e}" for change in (one.beyond, one.within)),
+            *("-" if change is None else f"{change:.2g}" for change in (one.beyond, one.within)),
         ]
         for one in windows.layers
     ]
     legend = (
-        "sees: how many tokens to either side a token of this layer can attend to. of the text: how far away the "
-        "tokens can be that it is made of. Below each row of local layers one token's vector was changed. beyond: the "
-        "largest change of a vector further away than the layers reach together, which must be 0 up to rounding. "
-        "within: the largest change of the other vectors."
+        "sees: the number of tokens to either side that a token can attend to in this layer; of the text: those that "
+        "can influence it through all layers up to this one. Below each stack of local layers one token's vector was "
+        "changed. change beyond: the largest change of a vector beyond the joint reach of these layers, which must be "
+        "0 up to rounding; change within: that of the other vectors."
     )
     parts = [Table(columns, rows), TextLine(legend)]
     if windows.tokens < windows.shortest:
         short = (
-            f"On this text the windows hide nothing: it has {windows.tokens} tokens, and they hide something from "
-            f"{windows.shortest} tokens on."
+            f"The windows hide nothing on this text of {windows.tokens} tokens. They hide keys from {windows.shortest} "
+            "tokens on."
         )
         parts.append(TextLine(short))
     return parts

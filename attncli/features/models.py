@@ -1,4 +1,4 @@
-"""List the models with a short name, or show one model: its configuration, files and hash. Nothing is fetched."""
+"""List the models with a short name, or show one model: its configuration, files and hash. Nothing is downloaded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
     from attncli.models.aliases import Alias
     from attncli.models.checkpoint_files import Place
 
-LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # beside the shape
+LISTED = ("key_value_heads", "family", "positions", "max_tokens", "window", "global_layers")  # besides the shape
 
 
 @measure(saves=())
 def models(
-    action: Annotated[Literal["show"] | None, argument("show", "show NAME: one model in place of the list.")] = None,
+    action: Annotated[
+        Literal["show"] | None, argument("show", "show NAME describes one model instead of listing all.")
+    ] = None,
     name: Annotated[
         str | None, argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model)
     ] = None,
 ) -> "ModelList | ShownModel":
     """List the models with a short name, or show one.
 
-    The list says which of them are here, on this machine; naming another model fetches it. A model without a short name
-    is named by its Hub repository (owner/name), its directory, or its .gguf file. ATTNCLI_MODEL sets another default,
-    and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration, files and hash
-    of a model that is here, and what runs it.
+    The list says which of them are on this machine; other models are downloaded on first use. A model without a short
+    name is named by its Hub repository (owner/name), its directory, or its .gguf file. ATTNCLI_MODEL sets another
+    default, and ATTNCLI_CACHE the folder for what can be computed again. `show NAME` prints the configuration, files
+    and hash of a model on this machine, and the engine that runs it.
 
     \b
     Examples:
@@ -46,14 +48,14 @@ def models(
 
         return ModelList([_listed(name, alias) for name, alias in ALIASES.items()])
     if name is None:
-        raise RequestError("no model is named: attncli models show NAME, as in attncli models show minilm")
+        raise RequestError("no model is named: give one, as in attncli models show minilm")
     from attncli.models.hub import locate
 
     return ShownModel(_shown(locate(name, download=False)), name)
 
 
 def _listed(name: str, alias: "Alias") -> "_ListedModel":
-    """Return the facts of an alias; `origin`, `path` and `bytes` are null where it is not on this machine."""
+    """Return the facts of an alias; `origin`, `path` and `bytes` are null if it is not on this machine."""
     from attncli.models.aliases import DEFAULT_MODEL
     from attncli.models.config import describe_config
     from attncli.models.hub import NotOnThisMachine, find_place
@@ -80,7 +82,7 @@ def _listed(name: str, alias: "Alias") -> "_ListedModel":
 def _shown(place: "Place") -> "ModelsShowDocument":
     """Return the facts of a model that are known without running it.
 
-    Raises RequestError when its files are not those of a model, or the default model's are not the published ones.
+    Raises RequestError if its files are not those of a model, or the default model's are not the published ones.
     """
     from attncli.models.aliases import find_alias
     from attncli.models.config import describe
@@ -134,7 +136,7 @@ def _total_bytes(files: Sequence[Path]) -> int:
 
 
 class _ListedModel(TypedDict):
-    """Those with a short name."""
+    """The models with a short name."""
 
     name: str
     repo: Annotated[str, "on the Hub"]
@@ -179,11 +181,11 @@ class ModelList(Result):
         here = [one for one in self.models if one["on_this_machine"]]
         parts: list[Part] = []
         if here:
-            columns = [Column("here"), Column("layers x heads", leaves=1), Column("weights", leaves=2), Column("from")]
+            columns = [Column("here"), Column("layers x heads", drop=1), Column("weights", drop=2), Column("from")]
             rows = [[_title(one), _size(one), _megabytes(one["bytes"] or 0), one["origin"] or ""] for one in here]
             parts += [Table(columns, rows), *(TextLine(f"{one['name']}: {one['path']}") for one in here)]
         parts += [TextLine(""), TextLine("families, and their models by layers x heads")]
-        families: dict[str, dict[str, list[str]]] = {}  # by what models have in common, and then by their size
+        families: dict[str, dict[str, list[str]]] = {}  # by the facts that models share, then by their size
         for one in self.models:
             facts = [one["family"], f"positions {one['positions']}"]
             if "window" in one:
@@ -214,7 +216,7 @@ def _megabytes(count: int) -> str:
 
 class NetworkDocument(TypedDict, total=False):
     """The architecture of a network (`models show`): attncli's reading of config.json, or for other families its
-    entries under these names, with a number that is not whole as a string.
+    entries under these names, with non-integer numbers as strings.
     """
 
     model_type: Annotated[str, "as in config.json"]
@@ -254,7 +256,7 @@ class NetworkDocument(TypedDict, total=False):
 
 
 class _GgufEntry(TypedDict):
-    """For a model from a .gguf file, of which `path` is the conversion."""
+    """For a model from a .gguf file; `path` is its conversion."""
 
     path: Annotated[str, "of that file, whose size and hash follow"]
     types: Annotated[list[str], "of its tensors, such as Q4_1; the one with the most bytes first", "`[type]`"]
@@ -292,7 +294,7 @@ class ShownModel(Result):
 
     def __repr__(self) -> str:
         """<ShownModel: minilm, run by attncli>"""
-        return printable(f"<ShownModel: {self.name}, run by {self.facts['engine'] or 'nobody'}>")
+        return printable(f"<ShownModel: {self.name}, run by {self.facts['engine'] or 'no program'}>")
 
     def document(self) -> ModelsShowDocument:
         """Return what --json prints."""
@@ -311,7 +313,7 @@ class ShownModel(Result):
             "converted to": found["path"] if gguf else None,
             "weights": ", ".join(f"{file['name']} ({_megabytes(file['bytes'])})" for file in found["files"]),
             "SHA-256": found["sha256"] + (" (as published)" if found["published"] else ""),
-            "run by": (found["engine"] or "nobody") + why,
+            "run by": (found["engine"] or "no program") + why,
             **config_facts(found["config"]),
         }
         known = {key: value for key, value in facts.items() if value is not None}
@@ -325,7 +327,7 @@ def config_facts(config: Mapping[str, Any], part: str = "") -> dict[str, Any]:
     facts: dict[str, Any] = {}
     left = dict(config)
     for layers, heads in (("layers", "heads"), ("decoder_layers", "decoder_heads")):
-        if layers in config and "heads" in config:  # a decoder that names no heads has as many as the encoder
+        if layers in config and "heads" in config:  # a decoder without a number of heads has as many as the encoder
             facts[f"{part}{layers.replace('_', ' ')} x heads"] = (
                 f"{left.pop(layers)} x {config.get(heads, config['heads'])}"
             )

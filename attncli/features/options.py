@@ -1,7 +1,7 @@
-"""The options of features: names, help, and what the shell completes, as plain data. What they mean is in `inputs`.
+"""The options of features as plain data: names, help, and shell completion. `inputs` interprets them.
 
-`--help` lists the options of a command in groups, in the order in which the feature has them; `rare` ones are listed by
-`--help-all`. A short name is ours (N, NAME, PATH) for every kind of value.
+`--help` lists the options of a command in groups, in the feature's order; `--help-all` also lists `rare` ones. Every
+kind of value has a short metavar (N, NAME, PATH).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ STDIN = "-"  # as the name of a file
 class Option(NamedTuple):
     """An option or an argument of a feature, as the command line shows it.
 
-    names: its names, none for an argument. only_shown: it is about what the terminal shows, and has no effect with
-    --json or -o. kind: the type of its value on the command line, where Python takes more. not_saved: suffixes of files
-    on which it has no effect; only_saved: those without which it has none. needed: the command line has to have it.
+    names: its names, none for an argument. only_shown: it affects only the terminal, not --json or -o. kind: the type
+    of its value on the command line, if Python callers may pass other types. not_saved: suffixes of files that it does
+    not affect; only_saved: the only suffixes that it affects. needed: the command line requires it.
     """
 
     group: str
@@ -55,28 +55,29 @@ def option_name(option: Option) -> str:
 
 
 def argument(metavar: str, help: str, complete: Callable[..., Any] | None = None, **more: Any) -> Option:
-    """Return an argument, which stands in the first group. more: other fields of `Option`."""
+    """Return an argument, which is listed in the first group. more: other fields of `Option`."""
     return Option(TEXT, (), help, metavar, complete=complete, show_default=False, **more)
 
 
 def option(
     group: str, *names: str, help: str, min: float | None = None, max: float | None = None, **more: Any
 ) -> Option:
-    """Return an option of a group. more: other fields of `Option`. An option with a minimum gets a maximum that fits a
-    list and a float.
+    """Return an option of a group.
+
+    more: other fields of `Option`. With a minimum but no maximum, the maximum is LARGEST.
     """
     most = LARGEST if min is not None and max is None else max
     return Option(group, names, help, least=min, most=most, **more)
 
 
 def choice(group: str, kind: Any, *names: str, help: str = "", **more: Any) -> Option:
-    """Return an option that takes one of the names of a choice in `attncli.base.choices`, with which its help ends."""
+    """Return an option that takes one name of a choice in `attncli.base.choices`. Its help ends with these names."""
     return option(group, *names, metavar="NAME", help=f"{help}{choices.one_of(kind)}.", **more)
 
 
 def some_of(group: str, choice: Any, *names: str, **more: Any) -> Option:
-    """Return an option that takes several names of a choice, with commas."""
-    help, complete = f"Some of {', '.join(choices.names(choice))}.", completion.several(choice)
+    """Return an option that takes several names of a choice, separated by commas."""
+    help, complete = f"Any of {', '.join(choices.names(choice))}.", completion.several(choice)
     return option(group, *names, metavar="NAMES", help=help, complete=complete, **more)
 
 
@@ -102,7 +103,7 @@ def which(kind: Any, show_default: str) -> Option:
 
 
 def top(help: str, rare: bool = False, **more: Any) -> Option:
-    """Return the option that says how many rows the terminal lists."""
+    """Return the option for the number of rows that the terminal lists."""
     return option(OUTPUT, "--top", rare=rare, metavar="N", min=1, help=help, only_shown=True, **more)
 
 
@@ -114,7 +115,7 @@ def query(**more: Any) -> Option:
 
 def kinds(**more: Any) -> Option:
     """Return the option that names a file of kinds."""
-    about = "Name the kinds of heads in FILE (attncli kinds -o FILE.json)."
+    about = "Label heads with the kinds in FILE (attncli kinds -o FILE.json)."
     return option(OUTPUT, "--kinds", rare=True, metavar="FILE", help=about, **more)
 
 
@@ -134,12 +135,10 @@ TextsOption = Annotated[
     str | Sequence[str] | None,
     argument("TEXT", "The sentence. Without it: a sample.", kind=str | None),
 ]
-PipedText = Annotated[str | None, argument("TEXT", "The sentence; else what is piped in, or a sample.")]
+PipedText = Annotated[str | None, argument("TEXT", "The sentence. Without it: stdin if piped, or a sample.")]
 Pair = Annotated[str | None, option(TEXT, "--pair", metavar="TEXT", help="A second text: the model's second segment.")]
-File = Annotated[
-    str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one a line (or --whole); - is stdin.")
-]
-Whole = Annotated[bool, option(TEXT, "--whole", rare=True, help="The file of -f is one text.")]
+File = Annotated[str | None, option(TEXT, "--file", "-f", metavar="PATH", help="Texts, one per line; - is stdin.")]
+Whole = Annotated[bool, option(TEXT, "--whole", rare=True, help="Read the file of -f as one text.")]
 Saved = Annotated[Path | None, option(TEXT, "--from", metavar="PATH", help="A saved record; no model is run.")]
 PadTo = Annotated[
     int | None,
@@ -148,7 +147,7 @@ PadTo = Annotated[
         "--pad-to",
         rare=True,
         metavar="N",
-        help="Add [PAD] up to N tokens: after the text, or before it on a decoder.",
+        help="Pad to N tokens: after the text, or before it on a decoder.",
     ),
 ]
 Target = Annotated[
@@ -173,13 +172,13 @@ AHead = Annotated[
 ]
 Query = Annotated[str | None, query()]
 TermsOption = Annotated[
-    bool, option(SELECTION, "--terms", rare=True, help="One head's scores, and what positions add to them.")
+    bool, option(SELECTION, "--terms", rare=True, help="Show one head's scores, and what positions add to them.")
 ]
 SomeTokens = Annotated[str | None, some_tokens()]
 
 
 class TypedEdge(NamedTuple):
-    """A query and a key as they are typed."""
+    """A query and a key as typed."""
 
     query: str
     key: str
@@ -195,9 +194,7 @@ Edges = Annotated[
         kind=list[TypedEdge] | None,
     ),
 ]
-Words = Annotated[
-    bool, option(SELECTION, "--words", rare=True, help="--unit word: merge pieces; for BERT, don't is three words.")
-]
+Words = Annotated[bool, option(SELECTION, "--words", rare=True, help="Merge pieces into words, as --unit word does.")]
 Unit = Annotated[
     choices.UnitName | None,
     option(
@@ -207,6 +204,10 @@ Unit = Annotated[
         help="The units of maps: token, word, line, sentence, part.",
         show_default=False,
     ),
+]
+LiveUnit = Annotated[
+    choices.LiveUnit | None,
+    choice(SELECTION, choices.LiveUnit, "--unit", help="The units of maps: ", show_default=False),
 ]
 PartFiles = Annotated[
     Sequence[str] | None,
@@ -224,7 +225,7 @@ Chat = Annotated[
     option(TEXT, "--chat", rare=True, help="Use the chat template: TEXT is a message, or a .json file of messages."),
 ]
 NoSpecial = Annotated[
-    bool, option(SELECTION, "--no-special", help="Leave out [CLS], [SEP], [PAD]; rows sum to under 1.")
+    bool, option(SELECTION, "--no-special", help="Omit [CLS], [SEP], [PAD]; rows then sum to less than 1.")
 ]
 Segments = Annotated[
     str,
@@ -233,7 +234,7 @@ Segments = Annotated[
         "--segments",
         rare=True,
         metavar="NAME",
-        help="For a pair: AB is from the first text to the second; or BA, AA, BB.",
+        help="For a pair: AB, from the first text to the second; BA; AA; BB.",
         complete=completion.segments,
     ),
 ]
@@ -257,7 +258,7 @@ MaskOption = Annotated[
         MODEL,
         "--mask",
         metavar="NAME",
-        help="padding hides [PAD], causal [PAD] and the future, none hides nothing.",
+        help="What to hide: [PAD] (padding), also the future (causal), or nothing (none).",
         show_default=AS_TRAINED,
     ),
 ]
@@ -308,15 +309,20 @@ PRINTED = {
             "--width",
             rare=True,
             metavar="LENGTH",
-            help="For print: 8cm, 80mm, 227pt or 3.15in wide; a bare 3.15 is inches.",
+            help="Width in print: 8cm, 80mm, 227pt or 3.15in; a bare 3.15 is inches.",
         ),
     ),
-    "font": (str, option(OUTPUT, "--font", rare=True, metavar="NAME", help="A font of this machine, for a picture.")),
+    "font": (str, option(OUTPUT, "--font", rare=True, metavar="NAME", help="An installed font, for the picture.")),
     "font_size": (
         float,
-        option(OUTPUT, "--font-size", rare=True, metavar="PT", help="Points of a picture's tokens, if they have room."),
+        option(OUTPUT, "--font-size", rare=True, metavar="PT", help="Size of tokens in points, if there is room."),
     ),
-    "title": (str, option(OUTPUT, "--title", rare=True, metavar="TEXT", help="The words above a picture.")),
+    "title": (
+        str,
+        option(
+            OUTPUT, "--title", rare=True, metavar="TEXT", help="Title of the picture; with --width, none by default."
+        ),
+    ),
     "dpi": (
         int,
         option(
@@ -325,7 +331,7 @@ PRINTED = {
             rare=True,
             metavar="N",
             min=20,
-            help="A picture's dots an inch.",
+            help="Resolution in dots per inch.",
             show_default="150; with --width 300",
         ),
     ),
@@ -349,7 +355,7 @@ Task = Annotated[
 
 
 class ComputeOptions(TypedDict, total=False):
-    """The options that say where and how exactly a model computes."""
+    """The options for the device and the dtype of a model."""
 
     device: DeviceOption
     dtype: DtypeOption
@@ -380,7 +386,7 @@ class _TextOptions(TypedDict, total=False):
 
 
 class MapOptions(TypedDict, total=False):
-    """The options of a measure that computes maps: of which heads, and how."""
+    """The options of a measure that computes maps: the heads, and how to compute."""
 
     layer: Layers
     head: HeadsOption
@@ -396,7 +402,7 @@ class MapOptions(TypedDict, total=False):
 
 
 class RecordOptions(_TextOptions, MapOptions, total=False):
-    """The options of a measure that takes records: texts, heads and how a model computes them, or a saved record."""
+    """The options of a measure that takes records: texts, heads and how to compute them, or a saved record."""
 
 
 class _AskedOptions(TypedDict, total=False):
@@ -412,12 +418,12 @@ class _AskedOptions(TypedDict, total=False):
 
 
 class AskedOptions(_AskedOptions, total=False):
-    """The options of a measure that changes attention and measures an output: which output, and of which model."""
+    """The options of a measure that changes attention and measures an output: the output, and how to compute."""
 
     which: Which
 
 
 class OwnAskedOptions(_AskedOptions, total=False):
-    """The options of `AskedOptions`, for a measure of self-attention alone."""
+    """The options of `AskedOptions`, for a measure of self-attention only."""
 
     which: OwnWhich

@@ -1,16 +1,16 @@
-"""Patch outputs of heads from another text's run into the run of a text, and measure what the output does.
+"""Patch outputs of heads from another text's run into the run of a text, and measure how the output changes.
 
 Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022,
 "Locating and Editing Factual Associations in GPT". Outputs of heads on B replace those on A, before the projection that
-joins the heads: at every token, or, for all heads of a layer, at one token. Token t of B replaces token t of A, so that
-the texts are equally long.
+joins the heads: at every token, or, for all heads of a layer, at one token. Token t of B replaces token t of A, so the
+texts must have the same length.
 
     share = (patched - A) / (B - A)
 
-A and B are the outputs for the two texts, asked at the same places. 0: the patch changes nothing. 1: it turns the
-output of A into that of B. A share may be below 0 or above 1, and shares don't add up: one head may take away what
-another one brings. A distance and a divergence are measured from the run of B, where they are 0. Measured from the run
-of A, they would grow with any patch.
+A and B are the outputs for the two texts, at the same positions. 0: the patch changes nothing. 1: it turns the output
+of A into that of B. A share may be below 0 or above 1, and shares don't add up, because heads may cancel each other. A
+distance and a divergence are measured from the run of B, where they are 0. From the run of A, they would grow with any
+patch.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from attncli.record.parts import ModelDocument
 from attncli.record.selection import Choice, Request, name_of, number_list
 from attncli.report import Column, HeadGrid, MapAxis, Maps, NextCommand, Panel, Part, Report, Result, Table, TextLine
 from attncli.report.parts import signed, three_digits
-from attncli.text.tokens import Fed, Tokens
+from attncli.text.tokens import DecoderInput, Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from attncli.effects.change import Head, Put
 
 FROM_B = {
-    "distance": "how far the last vectors are from the second text's, as a share of their lengths",
-    "divergence": "KL divergence of what is predicted, from what is predicted of the second text, in nats",
+    "distance": "distance of the last vectors from the second text's, as a share of their lengths",
+    "divergence": "KL divergence of the prediction from the second text's prediction, in nats",
 }
-DRAWS = 5  # of outputs on other texts, as a control
+DRAWS = 5  # draws of outputs on other texts, as a control
 ROUNDING = 16  # units in the last place of an output; a smaller difference is too small to divide by
-LEAST = 1e-6  # the least difference to divide by
+LEAST = 1e-6  # the smallest difference to divide by
 LISTED = 10  # patches in the terminal
 
 
@@ -60,9 +60,9 @@ LISTED = 10  # patches in the terminal
 def patch(
     model: options.ModelOption = None,
     first: Annotated[str | None, argument("A", "The text whose run is patched.")] = None,
-    second: Annotated[str | None, argument("B", "The text whose outputs are put there.")] = None,
+    second: Annotated[str | None, argument("B", "The text whose outputs are patched in.")] = None,
     *,
-    by: Annotated[choices.Patched, choice(SELECTION, choices.Patched, "--by", help="What is patched by itself: ")] = (
+    by: Annotated[choices.Patched, choice(SELECTION, choices.Patched, "--by", help="What to patch one at a time: ")] = (
         "head"
     ),
     layer: options.Layers = None,
@@ -72,11 +72,11 @@ def patch(
     ] = None,
     **asked: "Unpack[options.AskedOptions]",
 ) -> "PatchResult":
-    """Patch outputs of heads on text B into the run of text A.
+    """Patch head outputs from text B into the run of text A.
 
-    For each head, layer or token: how far it moves A's output towards B's, compared with outputs of heads on other
-    texts. The output is the one that ablate measures; by default the distance of the last vectors from B's. Both texts
-    have the same number of tokens: they differ in a word, say.
+    Shows how far each patched head, layer or token moves A's output towards B's. As a control, it patches in outputs of
+    heads on other texts. The output is chosen as in ablate; by default it is the distance of the last vectors from B's.
+    The texts need the same number of tokens.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def patch(
     from attncli.effects.question import Distance, Divergence, make_question
 
     if first is None or second is None:
-        raise RequestError("patch needs two texts: A, whose run is patched, and B, whose outputs are put there")
+        raise RequestError("patch needs two texts: A, whose run is patched, and B, whose outputs are patched in")
     if by == "layer":
         no_effect("with --by layer, which lists them all", top=top)
     check_text("first", first)
@@ -103,7 +103,7 @@ def patch(
     ours = question.texts[0]
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(engine, tokens, asking.mask)
-    if isinstance(question, Distance):  # measured from the run of B, at the same places
+    if isinstance(question, Distance):  # measured from the run of B, at the same positions
         question = Distance([aim])
     elif isinstance(question, Divergence):
         question = Divergence(aim, question.output, question.places)
@@ -148,28 +148,28 @@ def _check_lengths(ours: Tokens, theirs: Tokens) -> None:
     """Raises RequestError for texts of different lengths."""
     if theirs.sizes == ours.sizes:
         return
-    first, second = (one.read if isinstance(one, Fed) else one for one in (ours, theirs))
+    first, second = (one.encoder_input if isinstance(one, DecoderInput) else one for one in (ours, theirs))
     if len(first) == len(second):
         raise RequestError(
-            f"the decoder writes {len(ours.spoken)} tokens for the first text and {len(theirs.spoken)} for the "
-            "second: name with --target what it is to write"
+            f"the decoder writes {len(ours.output_tokens)} tokens for the first text and "
+            f"{len(theirs.output_tokens)} for the second: give its output with --target"
         )
     raise RequestError(
-        f"the first text has {len(first)} tokens and the second {len(second)}: a patch puts a token's output "
-        "in the place of the same token's; give two texts of equal length (attncli run shows their tokens)"
+        f"the first text has {len(first)} tokens and the second {len(second)}: give two texts with the same number "
+        "of tokens (attncli run shows them)"
     )
 
 
 def _check_apart(answer: MeasuredOutput, other: float, dtype: "dtype") -> None:
-    """Raises RequestError where the two outputs are closer to each other than rounding, or than LEAST."""
+    """Raises RequestError if the two outputs differ by less than rounding, or than LEAST."""
     import torch
 
     least = max(LEAST, ROUNDING * torch.finfo(dtype).eps * max(abs(answer.value), abs(other)))
     if not abs(other - answer.value) > least:
         raise RequestError(
-            f"{answer.about}: {answer.value:.7g} for the first text and {other:.7g} for the second; that is too near "
-            f"to divide by (less than {least:.1g}, with rounding in {str(dtype).removeprefix('torch.')}): "
-            "give texts that the model tells apart"
+            f"{answer.about}: {answer.value:.7g} for the first text and {other:.7g} for the second; the difference is "
+            f"too small to divide by (less than {least:.1g}, with rounding in {str(dtype).removeprefix('torch.')}): "
+            "give texts that differ more for the model"
         )
 
 
@@ -182,7 +182,8 @@ def _parts(by: str, choice: Choice, tokens: int) -> "list[tuple[list[Head], int 
 
 
 def _change(heads: "Sequence[Head]", token: int | None, source: "Tensor", own: "Tensor") -> "Put":
-    """Put outputs `[layer, token, head, head_dim]` of a source in place of the heads' own, at one token or at all."""
+    """Return the change that puts outputs `[layer, token, head, head_dim]` of a source in, at one token or all
+    tokens."""
     from attncli.effects.change import Put, put
 
     if token is None:
@@ -212,7 +213,7 @@ class _PlaceEntry(TypedDict, total=False):
 
 
 class _PatchEntry(_PlaceEntry):
-    """By layer."""
+    """The effects by layer."""
 
     layer: int
     effect: Annotated[float, "the first text's output with the patch minus the output without it", "in that unit"]
@@ -225,7 +226,7 @@ class _PatchEntry(_PlaceEntry):
 
 
 class _TogetherEntry(TypedDict):
-    """All these heads of all these layers together."""
+    """All selected heads of all selected layers together."""
 
     effect: Annotated[float, "", "in that unit"]
     share: Annotated[float, "", "share of the way"]
@@ -239,8 +240,8 @@ class PatchDocument(TypedDict):
     model: ModelDocument
     output: _OutputEntry
     tokens: Annotated[list[str], "of the first text", "`[token]`"]
-    other_tokens: Annotated[list[str], "of the second text, equally many", "`[token]`"]
-    by: Annotated[choices.Patched, "what is patched alone"]
+    other_tokens: Annotated[list[str], "of the second text, in the same number", "`[token]`"]
+    by: Annotated[choices.Patched, "what is patched one at a time"]
     layers: Annotated[list[int], "", "`[layer]`"]
     heads: Annotated[list[int], "", "`[head]`"]
     patches: list[_PatchEntry]
@@ -249,15 +250,15 @@ class PatchDocument(TypedDict):
 
 @dataclass(frozen=True)
 class PatchResult(Result):
-    """Parts of B's run patched into A's, each by itself.
+    """Parts of B's run patched into A's, one at a time.
 
-    texts: A and B. answer: the output, with A's value; other: B's. tokens, other_tokens: theirs, equally many.
+    texts: A and B. answer: the output, with A's value; other: B's. tokens, other_tokens: those of A and B.
     by: the part, one of `choices.Patched`; layers, heads: numbers in the model.
     pairs: the heads, (layer, head), if they are not all `heads` of all `layers`; other heads have effects of NaN.
     effects: patched - A; by head `[layer, head]`, by layer `[layer, 1]`, by token `[layer, token]`.
     controls: `[draw, ...]`, the same with outputs at tokens drawn from other texts.
-    together: patched - A for all these heads of all these layers together, at all tokens; together_controls: `[draw]`.
-    itself: the same with A's own outputs, which is exactly 0. listed: the number of patches that the terminal lists.
+    together: patched - A for all selected heads together, at all tokens; together_controls: `[draw]`. itself: the same
+    with A's own outputs, which is exactly 0. listed: the number of patches that the terminal lists.
     """
 
     texts: tuple[str, str]
@@ -278,8 +279,12 @@ class PatchResult(Result):
     listed: int = LISTED
 
     def __repr__(self) -> str:
-        outputs = f"{self.answer}, of the other text {self.other:.4g}"
-        return titled(self, self.model.full_name, f"by {self.by}", str(self.choice), outputs)
+        return titled(self, self.model.full_name, f"by {self.by}", str(self.choice), self.outputs)
+
+    @property
+    def outputs(self) -> str:
+        """The output without a patch, of both texts."""
+        return f"{self.answer.about}: {self.answer.value:.4g} for the first text, {self.other:.4g} for the second"
 
     @property
     def choice(self) -> Choice:
@@ -293,12 +298,12 @@ class PatchResult(Result):
 
     @property
     def shares(self) -> Doubles:
-        """The shares of the way from A to B, as `effects`."""
+        """The shares of the way from A to B, in the shape of `effects`."""
         return self.effects / self.difference
 
     @property
     def control_shares(self) -> Doubles:
-        """The mean share over draws, as `effects`."""
+        """The mean share over draws, in the shape of `effects`."""
         return self.controls.mean(axis=0) / self.difference
 
     def document(self) -> PatchDocument:
@@ -346,20 +351,25 @@ class PatchResult(Result):
 
     def report(self) -> Report:
         """Show a share per part, the parts with the largest shares, and all parts together."""
-        outputs = f"{self.answer.about}: {self.answer.value:.4g} for the first text, {self.other:.4g} for the second"
         whose = "" if len(self.heads) == self.model.heads else f" (heads {number_list(self.heads)})"
         if self.pairs is not None:
             whose = f" ({self.choice})"
-        patched = f"{PARTS[self.by]}{whose}, from the second text's run into the first's, each by itself"
+        patched = f"{PARTS[self.by]}{whose}, from the second text's run into the first's, one at a time"
         maps = self._maps([Panel("second text", self.shares), Panel("control", self.control_shares)])
+        count = int((~np.isnan(self.effects)).sum())
+        beyond = int((np.abs(self.effects) > np.abs(self.controls).max(axis=0)).sum())
+        above = (
+            f"{beyond} of {count} change the output more than each of their {DRAWS} controls (chance: 1 in {DRAWS + 1})"
+        )
         return Report(
-            [model_name(self.model.full_name), outputs, f"mask {self.answer.mask}"],
+            [model_name(self.model.full_name), self.outputs, f"mask {self.answer.mask}"],
             [
                 TextLine(patched, caption=True),
                 TextLine(SHARE, caption=True),
                 *([] if self.by == "layer" else [self._maps([Panel("share", self.shares)])]),
                 self._table(),
                 TextLine(CONTROL),
+                TextLine(above),
             ],
             self.document,
             itemgetter("patches"),
@@ -393,19 +403,19 @@ class PatchResult(Result):
                 name += f", {self._token_pair(column)}"
             rows.append((name, signed(self.shares[row, column]), signed(self.control_shares[row, column])))
         control = float(self.together_controls.mean()) / self.difference
-        rows.append(("all of these at once", signed(self.together / self.difference), signed(control)))
-        rows.append(("the first text's own", three_digits(abs(self.itself / self.difference)), ""))
+        rows.append(("all of these together", signed(self.together / self.difference), signed(control)))
+        rows.append(("the first text's own outputs", three_digits(abs(self.itself / self.difference)), ""))
         return Table([Column("patched"), Column("share"), Column("control")], rows)
 
     def _token_pair(self, place: int) -> str:
-        """Return a token, with the token of the second text where that is another one."""
+        """Return a token, with the second text's token if it differs."""
         one, other = (visible(name_of(place, tokens)) for tokens in (self.tokens, self.other_tokens))
         return one if self.tokens.text[place] == self.other_tokens.text[place] else f"{one} <- {other}"
 
 
 SHARE = "share: (patched - first) / (second - first); 0 is the first text's output, 1 the second's"
 ENDS = "0: the first text's output, 1: the second's"
-CONTROL = f"control: the same with outputs of heads at tokens drawn from other texts, mean of {DRAWS} draws"
+CONTROL = f"control: the same with outputs of heads at random tokens of other texts, mean of {DRAWS} draws"
 PARTS = {
     "head": "each head's output",
     "layer": "the outputs of each layer's heads",

@@ -1,6 +1,6 @@
-"""Show what the attention heads of a model do with a text, or save it.
+"""Show what the attention heads of a model do to a text, or save it.
 
-A head's weight alone does not say that it is worth a look: a head that always looks at the previous token is strong
+A large weight alone does not make a head interesting: a head that always looks at the previous token is strong
 everywhere. So edges between words are compared with their usual weight (`attncli.analysis.edges`).
 """
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.features.lens import Lens
 
-LONGEST_SEARCHED = 512  # tokens of a text whose strong edges a document has
 NAMED = 3  # the strongest keys
 
 
@@ -43,7 +42,7 @@ def run(
     mask: options.MaskOption = None,
     vectors: Annotated[
         str | None,
-        options.vectors("Save q and k of these heads too: 4.7, or 4.0-3, or 4.all, or all.", only_saved=LOADED),
+        options.vectors("Also save q and k of these heads: 4.7, 4.0-3, 4.all or all.", only_saved=LOADED),
     ] = None,
     tokens: Annotated[str | None, options.some_tokens(not_saved=(*LOADED, ".csv"))] = None,
     words: options.Words = False,
@@ -53,7 +52,7 @@ def run(
         option(
             OUTPUT,
             "--lens",
-            help="The tokens that each layer would predict, and no maps.",
+            help="Show what each layer would predict, and no maps.",
             not_saved=LOADED,
         ),
     ] = False,
@@ -64,8 +63,8 @@ def run(
             "--query",
             rare=True,
             metavar="TOKEN",
-            help="With --lens: the token whose vectors predict.",
-            show_default="the last one, or [MASK]",
+            help="Compute only these rows: LAST; 4000; 7,it#2. With --lens: the token that predicts.",
+            show_default="all; --lens: the last one, or [MASK]",
         ),
     ] = None,
     kinds: Annotated[Path | None, options.kinds(only_shown=True)] = None,
@@ -84,12 +83,11 @@ def run(
     ] = None,
     **given: "Unpack[options.RecordOptions]",
 ) -> "TextMaps | Lens":
-    """Show what the attention heads of a model do with a text.
+    """Show what the attention heads of a model do to a text.
 
     Without a selection: the pattern of every head, and the heads worth a closer look on this text. With -l: the heads
     of that layer, each as a small map. With -H: that head as a large map, with its numbers; or several (3.1,1.8). With
-    --terms: its scores, split into content and position, where positions add to them. What is shown is what -o and
-    --json have.
+    --terms: its scores, split into content and position. -o and --json save or print what is shown.
 
     \b
     Examples:
@@ -107,23 +105,21 @@ def run(
         from attncli.features.lens import lens_of
 
         return lens_of(record_source(model, text, mask, stdin=True, **given), layer, query)
-    no_effect("without --lens", query=query)
     if vectors is not None and (words or unit not in (None, "token")):
         merging = "--words" if words else "--unit"
-        raise RequestError(f"q and k are of pieces, not of words: leave --vectors or {merging} out")
+        raise RequestError(f"--vectors saves q and k of tokens, not of words: omit --vectors or {merging}")
     if terms:
-        why = "with --terms, which shows weights between pieces"
-        no_effect(why, words=words, unit=unit, measure=given.get("measure"), tokens=tokens)
+        why = "with --terms, which shows the scores of tokens"
+        no_effect(why, words=words, unit=unit, measure=given.get("measure"), tokens=tokens, query=query)
     opened = saved is None and not isinstance(model, AttentionRecord)
     if not opened:
         no_effect("on a saved record", vectors=vectors)
     if terms and head is None and opened:
-        raise RequestError("--terms is of one head: choose it with -l and -H")
-    layers = "-1" if (head is not None or terms) and opened else "all"  # of one head, without -l, the last layer
+        raise RequestError("--terms needs one head: choose it with -l and -H")
+    layers = "-1" if (head is not None or terms) and opened else "all"  # a head without -l is in the last layer
     more = {"vectors": "all" if terms else vectors, "predict": True}
-    source = record_source(
-        model, text, mask, layers, Grouping(tokens, "word" if words else "token"), stdin=True, more=more, **given
-    )
+    grouping = Grouping(tokens, "word" if words else "token", queries=query)
+    source = record_source(model, text, mask, layers, grouping, stdin=True, more=more, **given)
     overview = layer is None and head is None
     known = None
     if kinds is not None:
@@ -137,8 +133,10 @@ def run(
 
 
 class _FindingEntry(TypedDict):
-    """The word-to-word edges at least 0.3 above their usual weight, of the layers in `records`. The head with the edge
-    farthest above comes first. Missing with `-H` or `--terms`. A text of more than 512 tokens has none.
+    """The word-to-word edges at least 0.3 above their usual weight, in the layers of `records`.
+
+    The head with the edge farthest above comes first. Missing with `-H` or `--terms`. With `--query` only its rows are
+    compared.
     """
 
     text: Annotated[int, "number of the record, from 0"]
@@ -173,12 +171,11 @@ class RunDocument(TypedDict):
 
 @dataclass(frozen=True, repr=False)
 class TextMaps(Result):
-    """The maps of texts. They are computed when they are asked for, text by text: all heads of 512 tokens take hundreds
-    of megabytes.
+    """The maps of texts. They are computed on demand, text by text: all heads of 512 tokens take hundreds of megabytes.
 
-    overview: whether no layers and heads were chosen. of_heads: whether heads were. terms: whether the scores of the
-    head are shown. words: whether tokens are merged. top_k: the strongest keys that are named. file: where the texts
-    are from. kinds: of heads, which are named.
+    overview: whether no layers and heads were chosen. of_heads: whether heads were. terms: whether to show the scores
+    of the head. words: whether tokens are merged. top_k: the number of strongest keys to name. file: the file of the
+    texts. kinds: the kinds of heads, to label them.
     """
 
     source: SavedRecords | Texts
@@ -200,7 +197,7 @@ class TextMaps(Result):
     def records(self, together: bool = False, in_stretches: bool = False) -> Iterator[AttentionRecord]:
         """Compute the record of each text.
 
-        together: whether the caller keeps all of them. in_stretches: of a long text, weights between stretches of it.
+        together: whether the caller keeps all of them. in_stretches: whether to group long texts into stretches.
         """
         for record in self.source.records(together=together, stretches=in_stretches):
             notify_about(record)
@@ -232,22 +229,21 @@ class TextMaps(Result):
         from attncli.analysis.patterns import row_shares
 
         for number, record in enumerate(records):
-            if len(record.tokens) <= LONGEST_SEARCHED:
-                shares = row_shares(record)
-                for edge in (edge for edges in self._strong_edges(shares)[0] for edge in edges):
-                    findings.append(
-                        {
-                            "text": number,
-                            "layer": edge.layer,
-                            "head": edge.head,
-                            "query": edge.query,
-                            "query_token": shares.tokens.text[edge.query],
-                            "key": edge.key,
-                            "key_token": shares.keys.text[edge.key],
-                            "weight": edge.weight,
-                            "usual": edge.usual,
-                        }
-                    )
+            shares = row_shares(record)
+            for edge in (edge for edges in self._strong_edges(shares)[0] for edge in edges):
+                findings.append(
+                    {
+                        "text": number,
+                        "layer": edge.layer,
+                        "head": edge.head,
+                        "query": edge.query,
+                        "query_token": shares.tokens.text[edge.query],
+                        "key": edge.key,
+                        "key_token": shares.keys.text[edge.key],
+                        "weight": edge.weight,
+                        "usual": edge.usual,
+                    }
+                )
             yield record
 
     def _strong_edges(self, record: AttentionRecord) -> "tuple[Sequence[Sequence[Edge]], Usual]":
@@ -261,8 +257,8 @@ class TextMaps(Result):
     def report(self) -> Report:
         """Report all texts, for a document or a file; `reports` shows them.
 
-        Saved records hold the usual weights of their heads, if the file can hold them and they are of words. A file
-        that can be read again is offered as the next thing to look at.
+        Saved records hold the usual weights of their heads, if the format can hold them and texts are not in stretches.
+        The next command reads the file, if it can be read again.
         """
         return Report(
             [],
@@ -270,6 +266,7 @@ class TextMaps(Result):
             self.document,
             pieces=self._text,
             files=dict.fromkeys(SUFFIXES, self._save),
+            records=lambda: self.records(together=True),
             after_saving=lambda path: NextCommand("run", {"saved": path}, alone=True) if path.suffix in READ else None,
         )
 
@@ -279,7 +276,7 @@ class TextMaps(Result):
         from attncli.record.display import in_stretches
 
         if self.terms:
-            raise RequestError("-o has no effect with --terms: run --vectors L.H -o maps.safetensors saves them")
+            raise RequestError("-o has no effect with --terms: use run --vectors L.H -o maps.safetensors")
         check_record_count(path, len(self.source))
         findings: list[_FindingEntry] | None = None
         records = self.records(together=True)
@@ -295,12 +292,12 @@ class TextMaps(Result):
     def reports(self) -> Iterator[Report]:
         """Report text by text, as they are computed."""
         from attncli.analysis.patterns import row_shares
-        from attncli.record.display import describe_prediction, title_of_record
+        from attncli.record.display import describe_prediction, is_long, title_of_record
 
         count, top_k = len(self.source), NAMED if self.top_k is None else self.top_k
         if count > 1 and isinstance(self.source, Texts):
-            notify(f"{self.file or 'stdin'} has {count} lines, each a text of its own: --whole makes them one text")
-        for record in self.records(in_stretches=not self.terms):
+            notify(f"{self.file or 'stdin'} has {count} lines, which are separate texts; --whole makes them one text")
+        for record in self.records(in_stretches=not self.terms and not self.source.has_rows):
             prediction = [TextLine(line, "strong") for line in describe_prediction(record)]
             layers, heads = record.layers, record.heads
             one = len(layers) == len(heads) == 1
@@ -311,8 +308,8 @@ class TextMaps(Result):
                 yield Report(title_of_record(record, of_head), [*prediction, *_terms(record)], dict)
                 continue
             if self.overview or (len(layers) > 1 and not self.of_heads):
-                no_effect("where no keys are named: give one layer (-l)", top_k=self.top_k)
-                no_effect("where no head is described: give a layer (-l)", kinds=self.kinds)
+                no_effect("without a layer, because no keys are named: give one layer (-l)", top_k=self.top_k)
+                no_effect("without a layer, because no head is described: give a layer (-l)", kinds=self.kinds)
                 record = row_shares(record)
                 found, over = self._strong_edges(record)
                 shared = "" if record.model.key_heads is None else f" over {record.model.key_heads} key heads"
@@ -320,9 +317,11 @@ class TextMaps(Result):
                 title = title_of_record(record, f"{every}{shared}")
                 part = Overview(record, title, found, over)
             elif one:
-                if count == 1:
+                if count == 1 and not self.source.has_rows:
                     look = {"style": "lines", "layer": layers[0], "head": heads[0]}
                     following = NextCommand("heatmap", look)
+                    if is_long(record):
+                        following = NextCommand("run", {"unit": "sentence"})
                 record = row_shares(record)
                 title = title_of_record(record, of_head)
                 part = HeadMap(record, title, top_k)
@@ -340,7 +339,7 @@ class TextMaps(Result):
 
 
 def _terms(record: AttentionRecord) -> list[Part]:
-    """Show the score of one head and the terms that it is the sum of, each as a signed map."""
+    """Return the score of one head and its terms, each as a signed map."""
     from attncli.record.display import SCORE, score_terms
 
     parts = {printable(name): values for name, values in score_terms(record).items()}

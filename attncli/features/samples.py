@@ -22,7 +22,7 @@ def samples(
     *,
     copy: Annotated[
         Path | None,
-        option(OUTPUT, "--copy", metavar="DIR", help="Copy into this folder; other files are never overwritten."),
+        option(OUTPUT, "--copy", metavar="DIR", help="Copy into this folder; never overwrites other files."),
     ] = None,
 ) -> "SampleTexts":
     """List, print or copy the texts that the examples name.

@@ -1,8 +1,8 @@
-"""Serve the page of `view` with a field to type in, from a server on this machine (`attncli.live.server`)."""
+"""Serve the page of `view` with a text box, from a server on this machine (`attncli.live.server`)."""
 
 import webbrowser
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from attncli.base import choices
@@ -12,6 +12,7 @@ from attncli.features.inputs import default_model, names_of, notify, read_inputs
 from attncli.features.measure import measure
 from attncli.features.options import OUTPUT, option
 from attncli.models.opening import Opening
+from attncli.record.selection import Grouping, Request
 from attncli.report import Report, Result, TextLine
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from attncli.live.server.app import Site
 
-MOST_TEXTS = 200  # texts of a file in the menu
+MOST_TEXTS = 200  # texts of a file that fit the menu
 LARGEST_PORT = 65535
 
 
@@ -33,23 +34,24 @@ def serve(
     model: options.ModelNames = None,
     masks: options.MasksOption = None,
     measure: options.MeasureOption = "weight",
+    unit: options.LiveUnit = None,
     engine: options.EngineOption = "auto",
     without: options.Without = None,
     host: Annotated[
         str, option(OUTPUT, "--host", rare=True, metavar="NAME", help="The address to listen on; others may see it.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, option(OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 is any free one.")
+        int, option(OUTPUT, "--port", min=0, max=LARGEST_PORT, metavar="N", help="The port; 0 picks a free one.")
     ] = 0,
     open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False,
     device: options.DeviceOption = "auto",
     dtype: options.DtypeOption = "float32",
 ) -> "Serving":
-    """Serve the page of view with a field to type in.
+    """Serve the page of view with a text box.
 
-    Every view follows what you type. The command prints the page's address, with the token that opens it, as soon as
-    the server answers. Ctrl-C ends it, with exit code 0. The page has the models named by -m and your earlier texts.
-    It saves what is on the screen as the page of view. Only this machine can reach it, unless --host says otherwise.
+    Every view follows what you type. The command prints the page's address, with the access token, when the server is
+    ready. Ctrl-C ends it, with exit code 0. The page offers the models named by -m and your earlier texts. It can save
+    its current view as an offline page, like that of view. Only this machine can reach it, unless --host changes that.
 
     \b
     Examples:
@@ -64,21 +66,23 @@ def serve(
     names = names_of(default_model() if model is None else model)
     texts = read_inputs(text, pair, file, whole=whole)
     if len(texts) > MOST_TEXTS:
-        raise RequestError(f"there are {len(texts)} texts and the menu has room for {MOST_TEXTS}: give fewer lines")
+        raise RequestError(f"the menu has room for {MOST_TEXTS} texts, and there are {len(texts)}: give fewer lines")
     listening = bind(host, port)
     from attncli.live import Session, check_models
 
     check_models(names)
-    from attncli.live.server.app import WHOLE_TEXT, Site
+    from attncli.live.server.app import Site
 
     session = Session([Opening(name, device, dtype, engine, without) for name in names])
-    site = Site(session, texts, replace(WHOLE_TEXT, measure=measure), tuple(shown))
+    merged = "token" if unit in (None, "word") else unit  # the page has words and their pieces
+    request = Request(measure=measure, grouping=Grouping(unit=merged, stretches=True))
+    site = Site(session, texts, request, tuple(shown), words=unit == "word")
     return Serving(site, listening, host, open_it)
 
 
 @dataclass(frozen=True)
 class Serving(Result):
-    """A site that is served while it is shown. listening: the socket of its address."""
+    """A site that is served while the result is shown. listening: the socket of its address."""
 
     site: "Site"
     listening: "socket"

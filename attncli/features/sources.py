@@ -1,16 +1,16 @@
 """Find out which part of a prompt an answer rests on.
 
-Attention says where the rows that wrote the answer looked, and not whether it mattered. So each part's share of their
-attention stands beside its effect: how much less likely the answer is where every later token can't see the part. And
-the effect stands beside that of random spans of the same length from the rest of the prompt (`attncli.effects.answer`).
+Attention shows where the positions that predicted the answer looked, not whether that mattered. So each part's share of
+their attention is shown with its effect: how much less likely the answer is if no later token can see the part. The
+effect is compared with that of random spans of the same length from the rest of the prompt (`attncli.effects.answer`).
 
-    share  = weight on the part / weight on all tokens but the sink, mean over heads, layers and rows
-    effect = mean over the answer's tokens of log p - log p without the part, in nats a token
+    share  = weight on the part / weight on all tokens except the sink, mean over heads, layers and rows
+    effect = mean over the answer's tokens of log p - log p without the part, in nats per token
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict, cast
@@ -24,10 +24,10 @@ from attncli.base.files import PICTURES
 from attncli.base.printable import printable, quoted, shorten
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
-from attncli.effects.asking import Asking, OutputDocument, describe_output
+from attncli.effects.asking import RANDOM_SPANS, Asking, OutputDocument
 from attncli.features import options
 from attncli.features.cut import RankCorrelation, rank_correlation
-from attncli.features.inputs import check_options, default_model, open_tappable, opening_of, read_prompt
+from attncli.features.inputs import default_model, notify, open_tappable, opening_of, read_prompt
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, OUTPUT, TEXT, choice, option
 from attncli.record import Request
@@ -37,11 +37,12 @@ from attncli.report import Column, Part, Report, Result, Table, TextLine
 from attncli.report.parts import BarBlock, BarRow, signed
 from attncli.report.prompt import AnswerPiece, PromptAndAnswer, PromptPiece
 from attncli.report.shares import ShareBars
-from attncli.text.units import REST, PartedText, sentences, unit_tokens
+from attncli.text.units import REST, PartedText, unit_tokens
+from attncli.text.units import sentences as sentence_spans
 
 if TYPE_CHECKING:
     from attncli.base.typed import Unpack
-    from attncli.effects.answer import Answer, MeasuredText
+    from attncli.effects.answer import AnsweredPrompt, MeasuredText
     from attncli.effects.asking import MeasuredOutput
     from attncli.effects.question import Question
     from attncli.models.devices import InTorch
@@ -51,16 +52,19 @@ SAMPLE = """<doc id="1"> The tram to the harbour leaves every twelve minutes. </
 <doc id="2"> The museum of clocks in Velden opens at ten and is closed on Mondays. </doc>
 <doc id="3"> Bicycles may be left behind the old mill, free of charge. </doc>
 Question: When does the museum of clocks open? Answer: The museum of clocks opens at"""
-DRAWS = 8  # random spans beside each part
-PAIRED = 12  # parts, at most, of which pairs are tried
+ROUNDING = 1e-4  # rounding in float32 is below this, so smaller effects count as none
+PAIRED = 12  # pairs are tried for at most this many parts
 NAMED_HEADS = 3
+LONGEST_SENTENCE = 60  # characters of a sentence in a verdict
 BEGINNING = 40  # characters of a part in a table
 
 
 @measure(options.ComputeOptions, saved_as="sources")
 def sources(
-    model: options.ModelOption = None,
-    text: Annotated[str | None, options.argument("TEXT", "The prompt; tags around its parts name them.")] = None,
+    model: Annotated[
+        options.ModelOrName | None, options.model("Alias, Hub id or path.", kind=str | None, show_default="smollm2")
+    ] = None,
+    text: Annotated[str | None, options.argument("TEXT", "The prompt; tags name its parts.")] = None,
     *,
     file: Annotated[
         str | None, option(TEXT, "--file", "-f", metavar="PATH", help="The prompt is in this file; - is stdin.")
@@ -78,23 +82,42 @@ def sources(
     similar_to: options.SimilarTo = None,
     each: Annotated[
         choices.AnswerUnit | None,
-        choice(OUTPUT, choices.AnswerUnit, "--each", help="Also for each unit of the answer: ", not_saved=PICTURES),
+        choice(OUTPUT, choices.AnswerUnit, "--each", help="Also show each unit of the answer: ", not_saved=PICTURES),
     ] = None,
     remove: Annotated[
         bool,
-        option(OUTPUT, "--remove", help="Also the effect of leaving the part out of the text.", not_saved=PICTURES),
+        option(
+            OUTPUT,
+            "--remove",
+            rare=True,
+            help="Also measure the effect of removing the part from the text.",
+            not_saved=PICTURES,
+        ),
+    ] = False,
+    sentences: Annotated[
+        bool,
+        option(
+            OUTPUT,
+            "--sentences",
+            help="Also measure each sentence of the named part with the largest effect.",
+            not_saved=PICTURES,
+        ),
     ] = False,
     draws: Annotated[
-        int, option(OUTPUT, "--draws", rare=True, metavar="N", min=0, max=1000, help="Random spans beside each part.")
-    ] = DRAWS,
+        int,
+        option(
+            OUTPUT, "--draws", rare=True, metavar="N", min=0, max=1000, help="Random spans to compare with each part."
+        ),
+    ] = RANDOM_SPANS,
     **how: "Unpack[options.ComputeOptions]",
 ) -> "AnswerSources":
     """Find out which part of a prompt an answer rests on.
 
-    For each part: its share of the attention that wrote the answer, beside the share that its length would give; and
-    its effect, by how many nats a token the answer is less likely where no later token sees the part, beside random
-    spans of that length. Parts are in tags; without tags each sentence is a part. With an encoder, --target or
-    --similar-to, the output that ablate measures stands in place of the answer.
+    Shows each part's share of the attention at the positions that predicted the answer, and its share of the length.
+    Then shows its effect: how much less likely the answer is, in nats per token, if no other token sees the part,
+    compared with random spans of that length. Parts are in tags; without tags each sentence is a part. Encoders write
+    no answer: an output is measured, chosen as in ablate. In decoders, --target and --similar-to measure one too. For
+    an encoder-decoder, --target is the answer.
 
     \b
     Examples:
@@ -103,24 +126,27 @@ def sources(
       attncli sources -f sample_inputs/prompt.txt --answer ten -o sources.html
       attncli sources --chat sample_inputs/chat.json --each sentence
     """
-    check_options(how, options.ComputeOptions)
     if answer is not None:
-        no_effect("with --answer, which is not written by the model", max_tokens=max_tokens)
+        no_effect("with --answer, because the model writes nothing", max_tokens=max_tokens)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
-    if len(opened.parts) > 1:
-        raise RequestError(f"sources is for decoders and encoders, and {opened.place.name} has both: take -m smollm2")
+    paired = len(opened.parts) > 1
+    if paired:  # --target is the answer
+        no_effect("with an encoder-decoder, whose answer is measured", similar_to=similar_to)
+        if target is not None:
+            no_effect("with --target, which is the answer", answer=answer, max_tokens=max_tokens)
+        answer, target = target if answer is None else answer, None
     if target is not None or similar_to is not None or opened.part == "encoder":
-        why = "where an output is measured and no answer is written"
+        why = "if an output is measured, because no answer is written"
         no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
         parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
         from attncli.effects.answer import MeasuredText
 
         question = _question_of(opened, parted.text, target, similar_to)
-        unit = _AnswerUnit(describe_output(question.answer), [0])
-        return _measured(MeasuredText(question), parted, [unit], remove, draws)
-    from attncli.effects.answer import Answer
-    from attncli.models.generation import Manner, next_output, prompt_tokens, write
+        unit = _AnswerUnit(str(question.answer), [0])
+        return _measure(MeasuredText(question), parted, [unit], remove, sentences, draws)
+    from attncli.effects.answer import AnsweredPrompt, EncodedPrompt
+    from attncli.models.generation import Sampling, next_output, prompt_tokens, write
 
     next_output(opened)  # refuses a model that writes no text
     if chat:
@@ -133,30 +159,30 @@ def sources(
     if answer is None:
         with progress(max_tokens or 40, "tokens") as advance:
             ids = []
-            for step in write(opened, prompt, Manner(max_tokens or 40)):
+            for step in write(opened, prompt, Sampling(max_tokens or 40)):
                 advance()
                 if not step.ends:
                     ids.append(step.token)
         if not ids:
-            raise RequestError("the model writes nothing after this prompt: give the answer with --answer")
+            raise RequestError("the model writes nothing after this prompt: give an answer with --answer")
     else:
         ids = _ids_of(opened, parted.text, prompt, answer)
-    asked = Answer(opened, prompt, ids)
+    asked = (EncodedPrompt if paired else AnsweredPrompt)(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
-    return _measured(asked, parted, groups, remove, draws)
+    return _measure(asked, parted, groups, remove, sentences, draws)
 
 
 def _question_of(model: "InTorch", text: str, target: str | None, similar_to: str | None) -> "Question":
-    """Return the output that is measured, with the maps of the text. Raises RequestError as `make_question` does."""
+    """Return the output to measure, with the maps of the text. Raises RequestError as `make_question` does."""
     from attncli.effects.question import make_question
 
     return make_question(model, text, Asking(target=target, similar_to=similar_to), request=Request())
 
 
 def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str | None) -> tuple[PartedText, str | None]:
-    """Return the prompt of a chat in the model's template, and the answer: the last message, if it is an assistant's.
+    """Return the prompt of a chat in the model's template, and the answer: the last message, if the assistant wrote it.
 
-    Raises RequestError for a file that is no chat, and as `read_prompt` does.
+    Raises RequestError for a file that is not a chat, and as `read_prompt` does.
     """
     from attncli.models.chat import chat_text, read_chat
 
@@ -171,33 +197,43 @@ def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str |
 
 
 def _ids_of(model: "InTorch", text: str, prompt: "Tokens", answer: str) -> list[int]:
-    """Return the ids of an answer that follows a prompt. Raises RequestError for an empty one."""
-    from attncli.models.generation import prompt_tokens
+    """Return the ids of an answer that follows a prompt, or that the decoder of an encoder-decoder writes.
 
-    if not answer.strip():
-        raise RequestError(f"there is no token in the answer {quoted(answer)}")
-    apart = "" if not text or text[-1].isspace() or answer[:1].isspace() else " "
-    whole = prompt_tokens(model, text + apart + answer)
-    if whole.ids[: len(prompt)] == prompt.ids:
-        ids = whole.ids[len(prompt) :]
-    else:  # the prompt's last token would be another one
-        alone = model.tokenizer.encode(answer)
-        ids = [one for one, special in zip(alone.ids, alone.special, strict=True) if not special]
-    most = model.tokenizer.max_tokens
-    if len(prompt) + len(ids) > most or (not ids and len(prompt) == most):
-        raise RequestError(f"the prompt and the answer have more than the {most} tokens of this model: shorten them")
+    Raises RequestError for an empty answer, and if it does not fit into the model with the prompt.
+    """
+    from attncli.models.generation import prompt_tokens, writer
+
+    ids: list[int] = []
+    if answer.strip() and model.part == "decoder":
+        apart = "" if not text or text[-1].isspace() or answer[:1].isspace() else " "
+        whole = prompt_tokens(model, text + apart + answer)
+        if whole.ids[: len(prompt)] == prompt.ids:
+            ids = whole.ids[len(prompt) :]
+        else:  # tokenized together, the prompt's last token would change
+            alone = model.tokenizer.encode(answer)
+            ids = [one for one, special in zip(alone.ids, alone.special, strict=True) if not special]
+        most = model.tokenizer.max_tokens
+        if len(prompt) + len(ids) > most or (not ids and len(prompt) == most):
+            raise RequestError(
+                f"the prompt and the answer together exceed the {most} tokens of this model: shorten them"
+            )
+    elif answer.strip():
+        alone = writer(model).encode(answer)
+        ids = alone.ids[: max((place for place, added in enumerate(alone.special) if not added), default=-1) + 1]
+    if not ids:
+        raise RequestError(f"the answer {quoted(answer)} has no tokens: give another one")
     return ids
 
 
 class _AnswerUnit(NamedTuple):
-    """A unit of the answer: its text, and the places of its tokens among the answer's."""
+    """A unit of the answer: its text, and the positions of its tokens in the answer."""
 
     text: str
     places: list[int]
 
 
 def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> list[_AnswerUnit]:
-    """Return the answer as a whole, then each unit that was asked for."""
+    """Return the answer as a whole, then its units, if requested."""
     from attncli.models.generation import writer
 
     decode = writer(model).decode
@@ -208,7 +244,7 @@ def _answer_units(model: "InTorch", ids: Sequence[int], each: str | None) -> lis
     ends = [len(decode(ids[: place + 1])) for place in range(len(ids))]
     if each == "token":
         return [*pieces, *(_AnswerUnit(decode([one]), [place]) for place, one in enumerate(ids))]
-    for start, end in sentences(whole):
+    for start, end in sentence_spans(whole):
         within = [place for place, stop in enumerate(ends) if start < stop <= end]
         pieces += [_AnswerUnit(whole[start:end], within)] if within else []
     return pieces
@@ -223,49 +259,69 @@ class _Source(NamedTuple):
 
 
 def _sources_of(parted: PartedText, prompt: "Tokens", sinks: Set[int]) -> list[_Source]:
-    """Return the parts of a prompt, and the rest; without parts its sentences. Sinks are in none."""
+    """Return the parts of a prompt, and the rest; without parts its sentences. Sinks belong to none."""
     runs = [(one.start, one.end) for one in parted.runs]
     of_parts = [
         (part.name, [run for run in runs if part.start <= run[0] < part.end]) for part in parted.parts
-    ]  # a run has the white space after it
+    ]  # a run includes the white space after it
     rest = [(one.start, one.end) for one in parted.runs if one.name == parted.rest]
     if not parted.parts:
-        of_parts = [(str(number), [one]) for number, one in enumerate(sentences(parted.text), 1)]
+        of_parts = [(str(number), [one]) for number, one in enumerate(sentence_spans(parted.text), 1)]
     elif rest:
         of_parts.append((parted.rest, rest))
     found = []
     for name, some in of_parts:
         places = sorted({place for one in unit_tokens(prompt, some) for place in one} - sinks)
         found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
-    if parted.parts and rest:  # special tokens of a template are in none of its words
+    if parted.parts and rest:  # special tokens of a template are in no word
         others = frozenset(sinks).union(*(one.places for one in found[:-1]))
         found[-1] = found[-1]._replace(places=[place for place in range(len(prompt)) if place not in others])
     return found
 
 
-def _measured(
-    asked: "Answer | MeasuredText", parted: PartedText, groups: list[_AnswerUnit], remove: bool, draws: int
+class _Sentence(NamedTuple):
+    """A sentence of a part: the index of the part, its characters in the prompt, and its tokens."""
+
+    part: int
+    start: int
+    end: int
+    places: list[int]
+
+
+def _sentences_of(parted: PartedText, parts: Sequence[_Source], prompt: "Tokens") -> list[_Sentence]:
+    """Return the sentences of all parts; none for a prompt without tags, whose sentences are its parts."""
+    if not parted.parts:
+        return []
+    numbers = {one.name: number for number, one in enumerate(parts)}
+    units = parted.units("sentence")
+    tokens = unit_tokens(prompt, [(one.start, one.end) for one in units])
+    return [
+        _Sentence(numbers[one.name], one.start, one.end, sorted({*some} & {*parts[numbers[one.name]].places}))
+        for one, some in zip(units, tokens, strict=True)
+    ]
+
+
+def _measure(
+    asked: "AnsweredPrompt | MeasuredText",
+    parted: PartedText,
+    groups: list[_AnswerUnit],
+    remove: bool,
+    by_sentence: bool,
+    draws: int,
 ) -> "AnswerSources":
-    """Measure shares, effects and controls. Ctrl-C keeps what is there."""
+    """Measure shares, effects and controls. Ctrl-C keeps the results so far."""
+    from attncli.effects.answer import attention_shares, control_effects, effects_of
+
     parts = _sources_of(parted, asked.prompt, asked.sinks)
-    heard = [one for one in parts if one.places]
-    if not heard:
-        raise RequestError("there is no part in this prompt: write a text, or put tags around its parts")
-    count = len(asked.tokens)
-    units = np.zeros((count, len(parts) + 1))
-    for number, one in enumerate(parts):
-        units[one.places, number] = 1
-    units[:, -1] = [place not in asked.sinks for place in range(count)]
-    weights = asked.weights_on(units)
-    seen = 1 / (asked.visible + len(asked.sinks))  # of uniform attention, on each token
-    shares = np.empty((len(groups), len(parts)))
-    lengths = np.empty_like(shares)
-    for number, group in enumerate(groups):
-        by_head = weights[:, :, group.places].mean(axis=2)  # [layer, head, part]
-        shares[number] = by_head[..., :-1].sum(axis=(0, 1)) / by_head[..., -1].sum()
-        every = (seen * asked.visible)[group.places].sum()
-        lengths[number] = [len(one.places) * seen[group.places].sum() / every for one in parts]
-    of_answer = weights.mean(axis=2)[..., :-1]
+    with_tokens = [one for one in parts if one.places]
+    if not with_tokens:
+        raise RequestError("the prompt has no parts: give a text, or put tags around its parts")
+    inner = _sentences_of(parted, parts, asked.prompt)
+    if not inner:
+        no_effect("in a prompt without tags, whose sentences are its parts", sentences=by_sentence)
+    spans = [*(one.places for one in parts), *(one.places for one in inner)]
+    rows = [group.places for group in groups]
+    shares, lengths, of_answer = attention_shares(asked, spans, rows)
     heads = []
     for number in range(len(parts)):
         order = np.argsort(-of_answer[..., number], axis=None)[:NAMED_HEADS]
@@ -274,73 +330,81 @@ def _measured(
     effects = np.full((len(groups), len(parts)), np.nan)
     controls = np.full((len(parts), draws), np.nan)
     removed = np.full(len(parts), np.nan) if remove else None
+    of_sentences = np.full((len(groups), len(inner)), np.nan)
+    sentence_control: list[float] = []
     pairs: list[PairEffect] = []
     partial = True
-    spans = [list(_random_spans(asked.prompt, one.places, draws, asked.sinks)) for one in parts]
-    total = len(heard) * (2 if remove else 1) + sum(map(len, spans))
+    wanted = [draws if one.name != parted.rest or len(parts) == 1 else 0 for one in parts]
+    total = len(with_tokens) * (2 if remove else 1) + sum(wanted)
     with suppress(KeyboardInterrupt), progress(total, "cuts") as advance:
         for number, one in enumerate(parts):
             if not one.places:
                 continue
-            lost = asked.plain - asked.without(one.places)
-            effects[:, number] = [lost[group.places].mean() for group in groups]
+            effects[:, number] = effects_of(asked, one.places, rows)
             advance()
-        for number, some in enumerate(spans):
-            for draw, span in enumerate(some):
-                controls[number, draw] = (asked.plain - asked.without(span)).mean()
+        for number, one in enumerate(parts):
+            drawn = control_effects(asked, one.places, wanted[number], effects[0, number])
+            for draw, effect in enumerate(drawn):
+                controls[number, draw] = effect
                 advance()
+            advance(wanted[number] - int(np.isfinite(controls[number]).sum()))
         if removed is not None:
             for number, one in enumerate(parts):
                 if one.places:
-                    removed[number] = _effect_of_removing(cast("Answer", asked), one.places)
+                    removed[number] = _effect_of_removing(cast("AnsweredPrompt", asked), one.places)
                     advance()
         pairs = _pairs(asked, parts, effects[0], controls, draws, parted.rest)
+        best = _best_part(parts, effects[0], parted.rest)
+        within = [number for number, one in enumerate(inner) if one.part == best and one.places]
+        if by_sentence and len(within) > 1:
+            with progress(len(within), "sentences") as advance:
+                for number in within:
+                    of_sentences[:, number] = effects_of(asked, inner[number].places, rows)
+                    advance()
+            first = max(within, key=lambda number: of_sentences[0, number])
+            sentence_control = list(control_effects(asked, inner[first].places, draws, of_sentences[0, first]))
         partial = False
+    if partial:
+        notify("interrupted: the effects are PARTIAL")
     info = asked.model.info
     return AnswerSources(
         info,
         groups,
         float(asked.plain.mean()),
         asked.output,
-        count,
+        asked.keys,
         parted,
         parts,
-        shares,
-        lengths,
+        shares[:, : len(parts)],
+        lengths[:, : len(parts)],
         effects,
         controls,
         heads,
         removed,
         pairs,
         partial,
+        inner,
+        shares[:, len(parts) :],
+        of_sentences,
+        sentence_control,
     )
 
 
-def _random_spans(
-    prompt: "Tokens", places: Sequence[int], draws: int, sinks: Set[int] = frozenset([0])
-) -> Iterator[list[int]]:
-    """Draw spans of as many neighbouring tokens from the rest of the prompt; none where it has no room for one."""
-    taken, size = {*sinks, *places}, len(places)
-    starts = (
-        [start for start in range(1, len(prompt) - size + 1) if taken.isdisjoint(range(start, start + size))]
-        if size
-        else []
-    )
-    for start in sorted(np.random.default_rng(0).permutation(starts)[:draws].tolist()):
-        yield list(range(start, start + size))
+def _best_part(parts: Sequence[_Source], effects: Doubles, rest: str) -> int:
+    """Return the index of the named part with the largest effect."""
+    named = [one.name != rest or len(parts) == 1 for one in parts]
+    return int(np.where(np.isnan(effects) | ~np.array(named), -np.inf, effects).argmax())
 
 
-def _effect_of_removing(asked: "Answer", places: Sequence[int]) -> float:
-    """Return how much less likely the answer is without these tokens in the text, in nats a token."""
-    from attncli.effects.answer import Answer
-
+def _effect_of_removing(asked: "AnsweredPrompt", places: Sequence[int]) -> float:
+    """Return how much less likely the answer is, in nats per token, if these tokens are removed from the text."""
     gone = set(places)
     shorter = asked.prompt.take([place for place in range(len(asked.prompt)) if place not in gone])
-    return float((asked.plain - Answer(asked.model, shorter, asked.ids).plain).mean())
+    return float((asked.plain - replace(asked, prompt=shorter).plain).mean())
 
 
 class PairEffect(NamedTuple):
-    """Two parts, by their places, that are hidden together: the effect, and the largest of random spans."""
+    """Two parts, by index, that are hidden together: their effect, and the largest effect of random spans."""
 
     first: int
     second: int
@@ -349,16 +413,18 @@ class PairEffect(NamedTuple):
 
 
 def _pairs(
-    asked: "Answer | MeasuredText",
+    asked: "AnsweredPrompt | MeasuredText",
     parts: Sequence[_Source],
     effects: Doubles,
     controls: Doubles,
     draws: int,
     rest: str = REST,
 ) -> list[PairEffect]:
-    """Hide parts two at a time where no part alone does more than random spans: they can stand in for each other."""
+    """Hide parts in pairs if no part alone has more effect than random spans: two parts may say the same."""
+    from attncli.effects.answer import control_effects, effects_of
+
     there = [number for number, one in enumerate(parts) if one.places and one.name != rest]
-    alone = any(effects[number] > np.nanmax(controls[number], initial=0.0) for number in there)
+    alone = any(effects[number] > np.nanmax(controls[number], initial=ROUNDING) for number in there)
     if alone or not 2 <= len(there) <= PAIRED or not draws:
         return []
     found = []
@@ -366,10 +432,10 @@ def _pairs(
     with progress(len(two), "pairs") as advance:
         for first, second in two:
             places = sorted({*parts[first].places, *parts[second].places})
-            effect = float((asked.plain - asked.without(places)).mean())
-            spans = list(_random_spans(asked.prompt, places, draws, asked.sinks))
-            most = max((float((asked.plain - asked.without(one)).mean()) for one in spans), default=np.nan)
-            if effect > np.nanmax([most, *controls[[first, second]].ravel(), 0.0]):
+            [effect] = effects_of(asked, places)
+            most = max(control_effects(asked, places, draws, effect), default=np.nan)
+            shorter = (control_effects(asked, parts[one].places, draws, effect) for one in (first, second))
+            if effect > np.nanmax([ROUNDING, most]) and all(drawn < effect for some in shorter for drawn in some):
                 found.append(PairEffect(first, second, effect, most))
             advance()
     return sorted(found, key=lambda one: -one.effect)
@@ -378,81 +444,98 @@ def _pairs(
 # --- the result -----------------------------------------------------------------------------------------
 
 OF_OUTPUT = (
-    "share: of the attention of the tokens that the output reads, without what goes to special tokens; length: the "
-    "share that the part's length would give",
-    "effect: by how much the output falls (or moves, if it is a distance) if no other token sees the part; random: the "
-    "same for spans of that length from the rest of the text",
+    "share of attention: at the tokens that the output reads, without the weight on special tokens",
+    "effect: how much the output falls (or moves, if it is a distance) if no other token sees the part; random: the "
+    "same for random spans of that length from the rest of the text, drawn until one has as large an effect",
 )
 MEANING = (
-    "share: of the attention of the rows that wrote the answer, without what goes to the first token, a sink; length: "
-    "the share that the part's length would give",
-    "effect: by how many nats a token the answer is less likely if no later token sees the part; random: the same for "
-    "spans of that length from the rest of the prompt",
+    "share of attention: at the positions that predicted the answer, without the first token, which is a sink (or "
+    "without special tokens of an encoder's text)",
+    "effect: how much less likely the answer is, in nats per token, if no other token sees the part; random: the same "
+    "for random spans of that length from the rest of the prompt, drawn until one has as large an effect",
 )
 
 
 class _ControlEntry(TypedDict):
     """Random spans of as many tokens from the rest of the prompt; null if it has no room for one."""
 
-    mean: Annotated[float, "", "nats a token"]
-    low: Annotated[float, "the smallest", "nats a token"]
-    high: Annotated[float, "the largest", "nats a token"]
+    mean: Annotated[float, "", "nats per token"]
+    low: Annotated[float, "the smallest", "nats per token"]
+    high: Annotated[float, "the largest", "nats per token"]
     count: Annotated[int, "how many"]
 
 
 class _HeadWeight(TypedDict):
-    """The three heads with the most weight there."""
+    """The three heads with the most weight on the part."""
 
     layer: int
     head: int
-    weight: Annotated[float, "of the rows that wrote the answer, mean", "share of the weight"]
+    weight: Annotated[float, "mean over the positions that predicted the answer", "share of the weight"]
+
+
+class _SentenceEntry(TypedDict):
+    """The sentences of a part; none if the parts are sentences."""
+
+    text: str
+    tokens: Annotated[int, "how many"]
+    share: Annotated[
+        float, "at the positions that predicted the answer", "share of the weight on all but the first token"
+    ]
+    effect: Annotated[
+        float | None,
+        "as for parts; only with `--sentences`, in the named part with the largest effect",
+        "nats per token",
+    ]
 
 
 class _PartEntry(TypedDict):
     """The parts of the prompt, in order; without tags its sentences."""
 
-    part: Annotated[str, "its name; (rest) is what is in no part"]
+    part: Annotated[str, "its name; (rest) is everything outside parts"]
     text: str
-    tokens: Annotated[int, "how many, without the first of the prompt"]
-    share: Annotated[float, "of the attention that wrote the answer", "share of the weight on all but the first token"]
-    length_share: Annotated[float, "the share that its length alone would give", "likewise"]
+    tokens: Annotated[int, "how many, without the first token of the prompt (encoder: without special tokens)"]
+    share: Annotated[
+        float, "at the positions that predicted the answer", "share of the weight on all but the first token"
+    ]
+    length_share: Annotated[float, "its share of the length", "share of the tokens"]
     effect: Annotated[
-        float | None, "by how much less likely the answer is where no later token sees the part", "nats a token"
+        float | None, "how much less likely the answer is if no later token sees the part", "nats per token"
     ]
     control: _ControlEntry | None
     removed: NotRequired[
-        Annotated[float | None, "the same with the part left out of the text (`--remove`)", "nats a token"]
+        Annotated[float | None, "the same with the part removed from the text (`--remove`)", "nats per token"]
     ]
     heads: list[_HeadWeight]
+    sentences: list[_SentenceEntry]
 
 
 class _UnitEntry(TypedDict):
     """With `--each`: the units of the answer."""
 
     text: str
-    shares: Annotated[list[float], "of the attention that wrote the unit", "`[part]`"]
-    effects: Annotated[list[float | None], "on the unit", "`[part]` of nats a token"]
+    shares: Annotated[list[float], "of the attention at the positions that predicted the unit", "`[part]`"]
+    effects: Annotated[list[float | None], "on the unit", "`[part]` of nats per token"]
 
 
 class _PairEntry(TypedDict):
-    """Pairs of parts that matter together, where no part does alone."""
+    """Pairs of parts that matter together, if no part matters alone."""
 
     parts: Annotated[list[str], "their names", "`[2]`"]
-    effect: Annotated[float, "with both hidden", "nats a token"]
-    high: Annotated[float | None, "the largest effect of a random span of as many tokens", "nats a token"]
+    effect: Annotated[float, "with both hidden", "nats per token"]
+    high: Annotated[float | None, "the largest effect of a random span of as many tokens", "nats per token"]
 
 
 class _AnswerEntry(TypedDict):
     text: str
     tokens: Annotated[int, "how many"]
-    log_probability: Annotated[float, "mean over its tokens", "nats a token"]
+    log_probability: Annotated[float, "mean over its tokens", "nats per token"]
 
 
 class _AgreementEntry(TypedDict):
     """The rank correlation (Spearman's) of shares and effects over the parts; null for fewer than 3."""
 
     rho: Annotated[float, "", "-1 to 1"]
-    low: Annotated[float, "lower end of 19 of 20 correlations with freely permuted effects", "-1 to 1"]
+    low: Annotated[float, "lower end of the range of 95% of correlations with permuted effects", "-1 to 1"]
     high: Annotated[float, "its upper end", "-1 to 1"]
     count: Annotated[int, "number of parts"]
 
@@ -461,9 +544,9 @@ class SourcesDocument(TypedDict):
     """`.csv`: a row per entry of `parts`."""
 
     model: ModelDocument
-    partial: Annotated[bool, "true if it was interrupted: what is missing is null"]
+    partial: Annotated[bool, "true if it was interrupted: missing numbers are null"]
     answer: NotRequired[Annotated[_AnswerEntry, "what the model wrote, or `--answer`"]]
-    output: NotRequired[Annotated[OutputDocument, "what is measured in its place, with an encoder or `--target`"]]
+    output: NotRequired[Annotated[OutputDocument, "the output measured instead, with an encoder or `--target`"]]
     parts: list[_PartEntry]
     agreement: _AgreementEntry | None
     pairs: list[_PairEntry]
@@ -475,9 +558,11 @@ class SourcesDocument(TypedDict):
 class AnswerSources(Result):
     """The sources of an answer. The arrays have the answer as a whole first, then its units.
 
-    value: the log-probability of the answer, mean over its tokens; or the output's. output: what is measured, if it is
-    no answer. tokens: of the prompt and the answer. shares, lengths,
-    effects: `[unit, part]`. controls: `[part, draw]`. heads: by part (layer, head, weight). removed: `[part]`.
+    value: the log-probability of the answer, mean over its tokens; or the value of the output. output: the measured
+    output, if it is not an answer. tokens: of the prompt and a decoder's answer. shares, lengths, effects: `[unit,
+    part]`. controls: `[part, draw]`. heads: by part (layer, head, weight). removed: `[part]`. sentences: of all parts.
+    sentence_shares: `[unit, sentence]`. sentence_effects: likewise, with --sentences, of the named part with the
+    largest effect. sentence_control: effects of random spans as long as its sentence with the largest effect.
     """
 
     model: ModelInfo
@@ -495,14 +580,18 @@ class AnswerSources(Result):
     removed: Doubles | None
     pairs: list[PairEffect]
     partial: bool
+    sentences: list[_Sentence]
+    sentence_shares: Doubles
+    sentence_effects: Doubles
+    sentence_control: list[float]
 
     def __repr__(self) -> str:
         return titled(self, self.model.full_name, f"{len(self.parts)} parts", self.verdict)
 
     @property
     def _unit(self) -> str:
-        """The unit of effects, as it follows a number."""
-        return " nats a token" if self.output is None else ""
+        """The unit of effects, as the end of a number."""
+        return " nats per token" if self.output is None else ""
 
     @property
     def _meaning(self) -> tuple[str, str]:
@@ -520,31 +609,43 @@ class AnswerSources(Result):
 
     @property
     def verdict(self) -> str:
-        """Say which named part the answer rests on, beside its control; or that none alone does more than chance."""
-        named = [one.name != self.prompt.rest or len(self.parts) == 1 for one in self.parts]
-        effects = np.where(np.isnan(self.effects[0]) | ~np.array(named), -np.inf, self.effects[0])
-        best = int(effects.argmax())
+        """The named part that the answer rests on, with its control; or that no part alone beats chance."""
+        effects, best = self.effects[0], _best_part(self.parts, self.effects[0], self.prompt.rest)
         drawn = self._drawn(best)
         if not np.isfinite(effects[best]):
             return "no effect was measured"
         if len(drawn) == 0:
-            return f"hiding {self.parts[best].name} costs {effects[best]:.2f}{self._unit}; there is no control"
+            return f"hiding {self._named(best)} costs {effects[best]:.2f}{self._unit}; there is no control"
         beside = f"{len(drawn)} random spans of that length {drawn.min():.2f} to {drawn.max():.2f}"
-        if effects[best] > max(drawn.max(), 0.0):
+        if len(drawn) == 1:
+            beside = f"a random span of that length {drawn[0]:.2f}"
+        if effects[best] > max(drawn.max(), ROUNDING):
             return (
-                f"{self._subject} rests on {self.parts[best].name} (effect {effects[best]:.2f}{self._unit}; {beside})"
+                f"{self._subject} rests on {self._named(best)} (effect {effects[best]:.2f}{self._unit}; {beside})"
+                f"{self._about_sentences()}"
             )
         if self.pairs:
             pair = self.pairs[0]
-            names = f"{self.parts[pair.first].name} and {self.parts[pair.second].name}"
+            names = f"{self._named(pair.first)} and {self._named(pair.second)}"
+            drawn_most = "no room for random spans" if np.isnan(pair.most) else f"random spans up to {pair.most:.2f}"
             return (
-                f"no part alone does more than random spans, and {names} together do (effect {pair.effect:.2f} nats a "
-                f"token; random spans up to {pair.most:.2f}): they can stand in for each other"
+                f"no part alone has more effect than random spans, but {names} together do (effect {pair.effect:.2f}"
+                f"{self._unit}; {drawn_most}): either of them is enough"
             )
         return (
-            f"no part alone does more than random spans of its length: {self.parts[best].name} has the largest effect, "
+            f"no part alone has more effect than random spans of its length: {self._named(best)} has the largest, "
             f"{effects[best]:.2f}{self._unit}; {beside}"
         )
+
+    def _about_sentences(self) -> str:
+        """Name the sentence that the answer mostly rests on, if its effect is above that of random spans."""
+        effects = np.nan_to_num(self.sentence_effects[0], nan=-np.inf)
+        if not len(self.sentence_control) or effects.max() <= max(ROUNDING, *self.sentence_control):
+            return ""
+        one = self.sentences[int(effects.argmax())]
+        text = shorten(" ".join(self.prompt.text[one.start : one.end].split()), LONGEST_SENTENCE)
+        beside = f"{len(self.sentence_control)} random spans of that length up to {max(self.sentence_control):.2f}"
+        return f', mostly on "{printable(text)}" ({effects.max():.2f}; {beside})'
 
     def document(self) -> SourcesDocument:
         """Return what --json prints."""
@@ -565,6 +666,16 @@ class AnswerSources(Result):
                 "control": control,
                 "heads": [
                     {"layer": layer, "head": head, "weight": weight} for layer, head, weight in self.heads[number]
+                ],
+                "sentences": [
+                    {
+                        "text": self.prompt.text[inner.start : inner.end],
+                        "tokens": len(inner.places),
+                        "share": float(self.sentence_shares[0, place]),
+                        "effect": _known(self.sentence_effects[0, place]),
+                    }
+                    for place, inner in enumerate(self.sentences)
+                    if inner.part == number
                 ],
             }
             if self.removed is not None:
@@ -609,15 +720,15 @@ class AnswerSources(Result):
             rows.append([named, *self._cells(number)])
         columns = [
             Column("part", "name"),
-            Column("tokens", leaves=3),
-            Column("share"),
-            Column("length"),
+            Column("tokens", drop=3),
+            Column("share of attention"),
+            Column("share of length"),
             Column("effect"),
-            Column("random: mean", leaves=2),
-            Column("least", leaves=4),
-            Column("most"),
-            *([Column("left out")] if self.removed is not None else []),
-            Column("heads", "name", leaves=1),
+            Column("random: mean", drop=2),
+            Column("random: least", drop=4),
+            Column("random: most"),
+            *([Column("effect if removed")] if self.removed is not None else []),
+            Column("heads with most weight", "name", drop=1),
         ]
         units: list[Part] = []
         if len(self.answer) > 1:
@@ -633,8 +744,8 @@ class AnswerSources(Result):
                 for number, one in enumerate(self.answer[1:], 1)
             ]
             columns_of_units = [
-                Column("of the answer", "name"), Column("most attention", "name"), Column("share"),
-                Column("largest effect", "name"), Column("effect"),
+                Column("unit of the answer", "name"), Column("most attention", "name"), Column("its share"),
+                Column("largest effect", "name"), Column("its effect"),
             ]  # fmt: skip
             units = [Table(columns_of_units, of_units)]
         whole = self.answer[0]
@@ -657,26 +768,33 @@ class AnswerSources(Result):
             self.document,
             lambda document: document["parts"],
             picture=lambda: [self._bars()],
+            partial=self.partial,
         )
 
     def _prompt(self, verdicts: Sequence[str]) -> PromptAndAnswer:
-        """Show the prompt with its parts shaded, beside the answer."""
-        places = {one.name: number for number, one in enumerate(self.parts)}
-        if self.prompt.parts:
-            pieces = [PromptPiece(places[one.name], self.prompt.text[one.start : one.end]) for one in self.prompt.runs]
-        else:
-            pieces = [PromptPiece(number, f"{one.text} ") for number, one in enumerate(self.parts)]
+        """Return the prompt with its parts shaded, and the answer."""
+        pieces = [
+            PromptPiece(one.part, number, self.prompt.text[one.start : one.end])
+            for number, one in enumerate(self.sentences)
+        ] or [PromptPiece(number, None, f"{one.text} ") for number, one in enumerate(self.parts)]
         answer = [
-            AnswerPiece(one.text, self.shares[number].tolist(), [_known(effect) for effect in self.effects[number]])
+            AnswerPiece(
+                one.text,
+                self.shares[number].tolist(),
+                [_known(effect) for effect in self.effects[number]],
+                self.sentence_shares[number].tolist(),
+                [_known(effect) for effect in self.sentence_effects[number]],
+            )
             for number, one in enumerate(self.answer)
         ]
         facts = []
         for number, one in enumerate(self.parts):
             tokens, share, length, effect, mean, least, most, *_, heads = self._cells(number)
+            control = f"random spans {mean}, from {least} to {most}" if len(self._drawn(number)) else "no random spans"
             facts.append(
                 [
-                    f"{one.name}: {tokens} tokens, {share} of the attention ({length} by its length).",
-                    f"Effect {effect}{self._unit}; random spans {mean}, from {least} to {most}.",
+                    f"{one.name}: {tokens} tokens, {share} of the attention ({length} of the length).",
+                    f"Effect {effect}{self._unit}; {control}.",
                     f"Most weight: heads {heads}.",
                 ]
             )
@@ -693,6 +811,7 @@ class AnswerSources(Result):
         drawn = self._drawn(number)
         effect = self.effects[0, number]
         random = [signed(float(one)) for one in (drawn.mean(), drawn.min(), drawn.max())] if len(drawn) else ["-"] * 3
+        random = [random[0], "", ""] if len(drawn) == 1 else random  # one span has no range
         removed = [] if self.removed is None else [signed(float(self.removed[number]))]
         return [
             str(len(self.parts[number].places)),
@@ -705,22 +824,26 @@ class AnswerSources(Result):
         ]
 
     def _about_ranks(self) -> list[str]:
-        """Say whether attention ranks the parts as effects do."""
+        """Compare the ranking of the parts by attention with that by effects."""
         found = self.agreement
         if found is None:
             return []
-        names = [one.name for one in self.parts]
-        first = names[int(self.shares[0].argmax())]
-        second = names[int(np.nan_to_num(self.effects[0], nan=-np.inf).argmax())]
-        same = f"attention and effects rank {first} first"
-        apart = f"attention ranks {first} first, effects {second}"
+        first = self._named(int(self.shares[0].argmax()))
+        second = self._named(int(np.nan_to_num(self.effects[0], nan=-np.inf).argmax()))
+        same = f"{first} gets the most attention and has the largest effect"
+        apart = f"{first} gets the most attention, {second} has the largest effect"
         return [
-            f"{same if first == second else apart}: Spearman {found.rho:+.2f} over {found.count} parts (permuted "
-            f"effects: {found.low:+.2f} to {found.high:+.2f})"
+            f"{same if first == second else apart}. Rank correlation (Spearman) {found.rho:+.2f} over {found.count} "
+            f"parts; permuted effects give {found.low:+.2f} to {found.high:+.2f}"
         ]
 
+    def _named(self, number: int) -> str:
+        """Return the name of a part in a sentence; "part 1" for a sentence of a prompt without tags."""
+        name = self.parts[number].name
+        return f"part {name}" if name.isdigit() else name
+
     def _bars(self) -> ShareBars:
-        """Draw a bar per part, its effect, with a mark at the largest of its random spans."""
+        """Return a bar per part for its effect, with a mark at the largest of its random spans."""
         largest = max(float(np.nanmax([*self.effects[0], *self.controls.ravel()], initial=0.0)), 1e-9)
         rows = []
         for number, one in enumerate(self.parts):
@@ -732,7 +855,7 @@ class AnswerSources(Result):
         return ShareBars(
             [BarBlock("part", ["effect", "random, most", "share", "length"], rows)],
             about=("bar", "mark", "faint", "faint"),
-            leaving=(3, 2, 1),
+            drop_order=(3, 2, 1),
             notes=[
                 f"bar: effect{self._unit and f' in{self._unit}'}; mark: the largest of random spans of that length",
                 self.verdict,

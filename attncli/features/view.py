@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.page import Start
 
-COPIES = 4  # of the maps, that making a page of them makes (4 layers x 12 heads x 1,024 tokens, incompressible)
+COPIES = 4  # copies of the maps that making a page makes (4 layers x 12 heads x 1,024 tokens, incompressible)
 SAVES = (".html", ".htm")
 
 
@@ -37,7 +37,7 @@ def view(
     vectors: Annotated[
         str | None,
         options.vectors(
-            "Heads with q and k: 4.7, or 4.0-3, or 4.all; all; none. Without it all up to 128 tokens, then a few."
+            "Heads with q and k: 4.7, 4.0-3, 4.all, all or none. By default all up to 128 tokens, then a few."
         ),
     ] = None,
     start: Annotated[choices.PageView, choice(OUTPUT, choices.PageView, "--view")] = "heads",
@@ -57,11 +57,11 @@ def view(
     open_it: Annotated[bool, option(OUTPUT, "--open", help="Open the page in the browser.")] = False,
     **given: "Unpack[options.RecordOptions]",
 ) -> "TextPage":
-    """Make a page of every head, in one file that needs no network.
+    """Make a page of every head, in one file that works offline.
 
-    All layers and heads are in it unless -l and -H keep a part. Four views: lines between tokens (heads), all heads as
-    thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). It opens on the head that
-    `run` names first. Several masks make a switch.
+    The page has all layers and heads unless -l and -H choose some. Four views: lines between tokens (heads), all heads
+    as thumbnails (model), one head as a heat map (matrix), q and k element by element (neuron). It opens on the head
+    that `run` names first. With several masks, it can switch between them.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def view(
     from attncli.page import Start, advice
 
     if given.get("unit") is not None:
-        no_effect("with --unit, which says what is merged", words=words)
+        no_effect("with --unit, which already merges tokens", words=words)
     if given.get("unit") == "word":  # the page has words and their pieces
         words = given.pop("unit") == "word"
     look = Start(start, query, segments, not no_special, words, threshold)
@@ -100,7 +100,7 @@ def view(
         wanted = there if masks is None else choices.several("mask", masks, choices.MaskName)
         if not set(wanted) <= set(there):
             saved = given.get("saved") or "the record"
-            raise RequestError(f"{saved} was made with --mask {', '.join(there)}: --mask can't change that")
+            raise RequestError(f"{saved} was made with --mask {', '.join(there)}, which can't be changed: omit --mask")
         if set(wanted) == set(there):
             no_effect(f"{SAVED}: mask {', '.join(there)}", masks=masks)
         no_effect("on a saved record", vectors=vectors)
@@ -111,13 +111,16 @@ def view(
         found = [with_kinds(record, known) for record in found]
     records = list(map(notify_about, found))
     if any(map(in_stretches, records)):
-        no_effect("on units of several tokens, which have no q and k: give --tokens", vectors=vectors)
+        no_effect("on stretches of several tokens, which have no q and k: choose tokens with --tokens", vectors=vectors)
     return TextPage(records, look, title, how, open_it)
 
 
 @dataclass(frozen=True, repr=False)
 class TextPage(Result):
-    """Records as a page. start: how it opens. advice: how to make one with q and k. open_it: in the browser."""
+    """Records as a page.
+
+    start: its initial state. advice: how to make one with q and k. open_it: open it in the browser.
+    """
 
     records: Sequence[AttentionRecord]
     start: "Start"
@@ -134,14 +137,15 @@ class TextPage(Result):
         return found
 
     def report(self) -> Report:
-        """Say what the page is of."""
+        """Return the title of the page, and the way to save it."""
         first = self.records[0]
         following = None if self.open_it else NextCommand("view", {"open_it": True})
         files = dict.fromkeys(SAVES, self._save)
-        return Report(title_of_record(first, str(first.choice)), [], self.document, files=files, next=following)
+        title = title_of_record(first, str(first.choice))
+        return Report(title, [], self.document, files=files, records=lambda: self.records, next=following)
 
     def _save(self, path: Path) -> None:
-        """Save the page and say how large it is; open it in the browser where that was asked for."""
+        """Save the page and report its size; open it in the browser if requested."""
         from attncli.page import document
 
         page = document.page(self.records, self.start, self.title, advice=self.advice)
@@ -150,7 +154,7 @@ class TextPage(Result):
         kept = [record.vectors for record in self.records if record.vectors is not None]
         if kept:
             heads = f"{len(kept[0].heads)} head{'s' if len(kept[0].heads) > 1 else ''}"
-            vectors = f"of which q and k of {heads} {document.vectors_size(page) / 1e6:.1f} MB (--vectors)"
+            vectors = f"including q and k of {heads} {document.vectors_size(page) / 1e6:.1f} MB (--vectors)"
         notify(f"{path} takes {len(page) / 1e6:.1f} MB, {vectors}")
         if self.open_it and not webbrowser.open(path.resolve().as_uri()):
             notify(f"no browser could be opened: open {path} yourself")

@@ -21,6 +21,7 @@ from attncli.record.display import in_stretches
 from attncli.record.selection import Input, Request
 
 if TYPE_CHECKING:
+    from attncli.effects.answer import TokenSources
     from attncli.models.block import Tap
     from attncli.models.devices import InTorch
     from attncli.models.engine import Engine
@@ -65,8 +66,8 @@ class _Task:
 class Newest:
     """A thread with a queue of a single task.
 
-    A new task replaces the waiting one, whoever requested it. It cancels the running task of the same requester the
-    next time that task calls its watch. The futures of replaced tasks raise SupersededError.
+    A new task replaces the waiting task of any requester. It also cancels a running task of its own requester, when
+    that task next calls its watch. The futures of replaced tasks raise SupersededError.
     """
 
     def __init__(self, name: str = "attncli-live") -> None:
@@ -136,8 +137,9 @@ def drop(task: _Task) -> None:
 EVERYTHING = Request()
 KEPT = 256 * 2**20  # bytes of records
 MOST_KEPT = 64  # texts whose records are kept
-MOST_USUALS = 16  # settings of models, such as silenced heads, whose usual weights are
-WRITES = 20  # tokens that a decoder writes on one key or button, at most
+MOST_USUALS = 16  # settings of models, such as silenced heads, whose usual weights are kept
+WRITES = 20  # maximum number of tokens that a decoder writes per key press or click
+MOST_UNITS = 32  # maximum number of sentences or words before a token whose effects are measured
 LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 
@@ -180,6 +182,7 @@ class Session:
         self.running = {name: threading.RLock() for name in self.by_name}
         self.records_of: OrderedDict[SessionRequest, list[AttentionRecord]] = OrderedDict()
         self.changing = threading.Lock()
+        self.last_sources: tuple[SessionRequest, int, TokenSources] | None = None
 
     @property
     def models(self) -> list[str]:
@@ -198,11 +201,11 @@ class Session:
             return opened.without(without) if without else opened
 
     def wake(self, model: str) -> None:
-        """Load a model in torch if it is open in NumPy. torch answers from then on: it is faster, once it is loaded."""
+        """Load a model in torch if it is open in NumPy. Later requests run in torch, which is faster once loaded."""
         opened = self.engine(model)
-        if (awake := opened.awake()) is not opened:
-            self.engines[model, ""] = awake
-            settle()
+        if (in_torch := opened.in_torch()) is not opened:
+            self.engines[model, ""] = in_torch
+            freeze_objects()
 
     def records(self, asked: SessionRequest, watch: Watch | None = None) -> list[AttentionRecord]:
         """Return the records of the text, one per mask.
@@ -244,7 +247,7 @@ class Session:
         if asked.written:
             return self.written_records(asked, request, watch)
         engine = self.engine(asked.model, asked.without)
-        taps = watching(engine, asked, watch)
+        taps = progress_taps(engine, asked, watch)
         [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
         return records
 
@@ -259,11 +262,11 @@ class Session:
     ) -> tuple[int, ...]:
         """Write at most `most` tokens after the text and what was written before, the likeliest each time.
 
-        Returns all written ids. tell: called after each token with these and their text. Raises RequestError for a
-        model that writes nothing, after the end token and under a mask that is not the model's own, and
-        SupersededError as the watch does.
+        Return all written ids. tell: called after each token with these ids and their text. Raises RequestError for a
+        model that can't generate, after an end token, and for a mask other than the model's own; SupersededError as the
+        watch does.
         """
-        from attncli.models.generation import Manner, end_tokens, prompt_tokens, write, writer
+        from attncli.models.generation import Sampling, end_tokens, prompt_tokens, write, writer
 
         with self.running_of(asked.model):
             model, ids = self.decoder(asked), asked.written
@@ -271,8 +274,8 @@ class Session:
                 raise RequestError("the model has ended its text: write again from one of its tokens")
             if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
                 raise RequestError(f"writing needs the mask of the model, {model.usual_mask(None)}")
-            self.text(asked)  # refuses what the model can not have written
-            steps = write(model, prompt_tokens(model, *asked.text), Manner(most), written=ids)
+            self.text(asked)  # raises an error for tokens that the model cannot write
+            steps = write(model, prompt_tokens(model, *asked.text), Sampling(most), written=ids)
             for number, step in enumerate(steps, 1):
                 ids += (step.token,)
                 tell(ids, writer(model).decode(ids))
@@ -281,7 +284,7 @@ class Session:
         return ids
 
     def text(self, asked: SessionRequest) -> "Tokens":
-        """Return the tokens of the text with what was written; of an encoder-decoder those of its output.
+        """Return the tokens of the text and of what was written; for an encoder-decoder only those of its output.
 
         Raises RequestError for ids that the model can't write, and for more tokens than it takes.
         """
@@ -302,8 +305,8 @@ class Session:
         from attncli.models.generation import prompt_tokens, read_steps, with_steps
 
         model = self.decoder(asked)
-        text, taps = self.text(asked), watching(model, asked, watch)
-        request = replace(request, predict=False)  # the steps say what is likely
+        text, taps = self.text(asked), progress_taps(model, asked, watch)
+        request = replace(request, predict=False)  # the steps have the predictions
         [records] = tokens_under_masks(model, [text], request, asked.masks, asked.vectors, taps=taps)
         prompt = prompt_tokens(model, *asked.text)
         steps = [read_steps(model, prompt, asked.written, mask) for mask in asked.masks]
@@ -322,6 +325,36 @@ class Session:
         next_output(model)
         return model
 
+    def sources(self, asked: SessionRequest, place: int, watch: Watch) -> "TokenSources":
+        """Return what a token of the text rests on: the sentences before it, or the words if there is one sentence.
+
+        The last answer is kept. Only the last MOST_UNITS units before the token are measured. Raises RequestError for
+        the first token, for a model that writes nothing, and SupersededError as the watch does.
+        """
+        from attncli.effects.answer import token_sources
+        from attncli.record.grouping import axes_of
+        from attncli.record.selection import Grouping
+
+        with self.running_of(asked.model):
+            if self.last_sources is not None and self.last_sources[:2] == (asked, place):
+                return self.last_sources[2]
+            model, text = self.decoder(asked), self.text(asked)
+            if len(model.parts) > 1:
+                raise RequestError("sources of a single token need a decoder: use attncli sources for this model")
+            if place >= len(text):
+                raise RequestError(f"there is no token {place}: the text has {len(text)}")
+            if place < 2:
+                raise RequestError("there are no words before this token: select a later one")
+            for unit in ("sentence", "word"):
+                units = axes_of(Grouping(unit=unit), text.plain).queries.groups
+                units = [one for one in units if one[0] < place and one[-1] > 0]
+                if len(units) > 1:
+                    break
+            found = token_sources(model, text, place, units[-MOST_UNITS:], watch)
+            found = found._replace(kind=unit, more=max(len(units) - MOST_UNITS, 0))
+            self.last_sources = asked, place, found
+            return found
+
     # --- memory
 
     def keep(self, asked: SessionRequest, records: list[AttentionRecord]) -> None:
@@ -333,7 +366,9 @@ class Session:
                 self.records_of.popitem(last=False)
 
     def usual(self, asked: SessionRequest, watch: Watch | None = None) -> Usual | None:
-        """Return the usual weights of the model's heads in the sample texts; None if computing them would take long.
+        """Return the usual weights of the model's heads in the sample texts.
+
+        None for units of several words, and if computing them would take long.
 
         Raises RequestError and SupersededError as `records` does.
         """
@@ -342,26 +377,27 @@ class Session:
         request, kind = replace(asked.request, mask=asked.masks[0]), self.usual_kind(asked)
         with self.running_of(asked.model):
             if kind not in self.usuals:
-                engine = self.engine(asked.model, asked.without)
-                self.usuals[kind] = usual_of(engine, request, request.grouping.words, watch or Watch())
+                engine, grouping = self.engine(asked.model, asked.without), request.grouping
+                found = None if grouping.long_units else usual_of(engine, request, grouping.words, watch or Watch())
+                self.usuals[kind] = found
                 if len(self.usuals) > MOST_USUALS:
                     del self.usuals[next(iter(self.usuals))]
             return self.usuals[kind]
 
     def usual_kind(self, asked: SessionRequest) -> Hashable:
-        """Return the key in `usuals`."""
+        """Return the key of a request's usual weights in `usuals`."""
         request = asked.request
-        return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.words
+        return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.unit
 
     def baseline(self, record: AttentionRecord, over: Usual | None) -> Usual:
         """Return the usual weights for a record: over its own text, and over the sample texts if they are known."""
-        return Usual.with_text(row_shares(record), None if in_stretches(record) else over)  # which are not words
+        return Usual.with_text(row_shares(record), None if in_stretches(record) else over)  # stretches are not words
 
 
-def settle() -> None:
-    """Exclude all current objects from garbage collection, which with torch takes a tenth of a second each time.
+def freeze_objects() -> None:
+    """Exclude all current objects from garbage collection, which takes 0.1 seconds each time once torch is loaded.
 
-    For a program that has opened a model and keeps running.
+    Call it after opening a model in a program that keeps running.
     """
     gc.collect()
     gc.freeze()
@@ -375,7 +411,7 @@ def check_models(models: Iterable[str]) -> None:
         locate(model)
 
 
-def watching(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
+def progress_taps(engine: "Engine", asked: SessionRequest, watch: Watch | None) -> list["Tap"]:
     """Return the taps that report the progress on a long text."""
     from attncli.models.taps import LayerProgress
 

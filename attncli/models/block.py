@@ -24,17 +24,17 @@ LEAST_QUERIES = 128  # queries of a window per step: with fewer, the fixed cost 
 class Block(NamedTuple):
     """One layer's attention over texts of one length, or a part of it.
 
-    layer: number of the layer. numbers: number of each head along the second axis. run: the texts.
-    texts, queries, keys: the part of the run that the block covers.
+    layer: number of the layer. numbers: number of each head along the second axis; a head's index there is its place.
+    run: the texts. texts, queries, keys: the part of the run that the block covers.
     query `[text, head, query, head_dim]`, key and value `[text, head, key, head_dim]`; values have a width of 0 if
     nothing needs them. mask: the keys that these queries may attend to; None hides nothing. scale: factor of the dot
     product.
     positional: returns the scores that positions add, by name; None if they add nothing.
-    inputs: those of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
-    projection of all heads of the layer, `[hidden_size, head, head_dim]`. shared: how many neighbouring heads have the
-    same keys and values.
-    softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2); None for no bound.
-    sinks: an extra score per head of the layer, `[head]`, in the softmax that belongs to no key (gpt-oss).
+    inputs: the inputs of the layer's projections, `[text, token, hidden_size]`. projection: returns the output
+    projection of all heads of the layer, `[hidden_size, head, head_dim]`. shared: the number of neighbouring heads that
+    share keys and values. softcap: bounds scores to ± this number, c tanh(s / c) (Gemma Team 2024, "Gemma 2", section
+    2); None for no bound. sinks: an extra score per head of the layer, `[head]`, in the softmax that belongs to no key
+    (gpt-oss).
     """
 
     layer: int
@@ -67,8 +67,10 @@ class Block(NamedTuple):
 
     @property
     def is_causal(self) -> bool:
-        """Return True if each query sees the keys up to itself: those of a whole text under the causal mask."""
-        return self.mask is not None and self.mask.causal and self.queries == self.keys
+        """Return True if the mask hides the future and nothing else, and queries and keys are the same tokens."""
+        mask = self.mask
+        alone = mask is not None and mask.causal and mask.shown is None and mask.window is None
+        return alone and self.queries == self.keys
 
     def allowed(self) -> Array | None:
         """Return the allowed cells, bool `[1 or text, 1 or head, 1 or query, key]`; None if all are allowed."""
@@ -87,7 +89,7 @@ class Block(NamedTuple):
         return {"softcap": bounded - products, **self.terms()}
 
     def only(self, places: Sequence[int] | slice) -> "Block":
-        """Return the heads at these places of `numbers`; of a slice as views."""
+        """Return the block with only the heads at these places of `numbers`; for a slice, as views."""
         if not isinstance(places, slice) and list(places) == list(range(len(self.numbers))):
             return self
         return self._replace(
@@ -99,7 +101,7 @@ class Block(NamedTuple):
         )
 
     def some_texts(self, texts: slice) -> "Block":
-        """Return some of the texts, as views."""
+        """Return the block with only these texts, as views."""
         return self._replace(
             texts=within(self.texts, texts),
             query=self.query[texts],
@@ -110,11 +112,11 @@ class Block(NamedTuple):
         )
 
     def some_queries(self, queries: slice) -> "Block":
-        """Return some of the queries, as views."""
+        """Return the block with only these queries, as views."""
         return self._replace(queries=within(self.queries, queries), query=self.query[:, :, queries])
 
     def some_keys(self, keys: slice) -> "Block":
-        """Return some of the keys with their values, as views."""
+        """Return the block with only these keys and their values, as views."""
         return self._replace(keys=within(self.keys, keys), key=self.key[:, :, keys], value=self.value[:, :, keys])
 
     @property
@@ -128,13 +130,13 @@ class Tap:
 
     needs_values: needs the values, or results computed from them, in the last layer of a walk.
     changes_weights: `weights` may return other weights.
-    by_formula: needs gradients, so the formula is computed without in-place operations.
-    most_weights: the maximum number of weights per text and part in memory; None for no limit.
+    differentiable: needs gradients, so the formula is computed without in-place operations.
+    most_weights: the maximum number of weights in memory at a time; None for no limit.
     """
 
     needs_values = True
     changes_weights = False
-    by_formula = False
+    differentiable = False
     most_weights: int | None = None
 
     def begin(self, block: Block) -> Block:
@@ -145,6 +147,10 @@ class Tap:
         """Return the places of the heads whose weights the tap needs."""
         return ()
 
+    def wanted_queries(self, block: Block) -> Sequence[int] | None:
+        """Return the queries whose weights the tap needs, counted from the block's first; None for all of them."""
+        return None
+
     def parts(self, block: Block) -> Iterable[Block] | None:
         """Divide a block of the heads that any tap needs into parts that are computed one after another.
 
@@ -152,7 +158,7 @@ class Tap:
         """
         return None
 
-    def room(self, part: Block) -> Array | None:
+    def out(self, part: Block) -> Array | None:
         """Return memory where the weights of a part, `[text, head, query, key]`, are written directly."""
         return None
 
@@ -193,8 +199,8 @@ def select_numbers(block: Block, wanted: Sequence[int]) -> tuple[list[int], list
 
 # --- the place where queries meet keys --------------------------------------------------------------------
 
-# Outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part, given the memory for its
-# weights, whether gradients are needed, and whether the weights are.
+# Takes a part, memory for its weights, whether gradients are needed, and whether the weights are needed. Returns
+# outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]`.
 Weigh = Callable[[Block, Array | None, bool, bool], tuple[Array, Array | None]]
 
 
@@ -206,20 +212,21 @@ def meet(block: Block, taps: Sequence[Tap], weigh: Weigh) -> Array:
     """
     for tap in taps:
         block = tap.begin(block)
-    formula, changing = any(tap.by_formula for tap in taps), any(tap.changes_weights for tap in taps)
+    differentiable, changing = any(tap.differentiable for tap in taps), any(tap.changes_weights for tap in taps)
     output = None
-    for part, seen in parts(block, taps):
-        room = next((room for tap in taps if (room := tap.room(part)) is not None), None) if seen else None
-        made, weights = weigh(part.bare if seen and changing else part, room, formula, seen)
+    for part, need_weights in parts(block, taps):
+        out = next((out for tap in taps if (out := tap.out(part)) is not None), None) if need_weights else None
+        given = part.bare if need_weights and changing else part
+        made, weights = weigh(given, out, differentiable, need_weights)
         if weights is not None:
             for tap in taps:
                 if (changed := tap.weights(part, weights)) is not None:
                     weights = changed
             if changing:
                 made = cast(weights @ cast(part.value, weights), part.value)
-        if made.shape[:3] == block.query.shape[:3]:  # the part is the whole block
+        if output is None and made.shape[:3] == block.query.shape[:3]:  # the part is the whole block
             output = made
-            break
+            continue
         if output is None:
             output = empty((*block.query.shape[:3], made.shape[-1]), made)
         output[where(part, block)] = made
@@ -232,14 +239,25 @@ def meet(block: Block, taps: Sequence[Tap], weigh: Weigh) -> Array:
 def parts(block: Block, taps: Sequence[Tap]) -> Iterator[tuple[Block, bool]]:
     """Divide a block. Yield each part, and whether taps need its weights.
 
-    Heads that taps need are divided as a tap requires, else by memory and by the window.
+    Heads whose weights a tap needs are divided as a tap requires, otherwise by memory and by the window. If taps need
+    the weights of some queries only, the outputs of all queries come first, unless nothing needs them.
     """
-    needed = sorted({place for tap in taps for place in tap.places(block)})
+    wanted = [(set(tap.places(block)), tap) for tap in taps]
+    needed = sorted(set().union(*(places for places, _ in wanted)))
     if needed:
         seen = block.only(needed)
         own = next((own for tap in taps if (own := tap.parts(seen)) is not None), None)
-        for part in _by_memory(seen, taps) if own is None else own:
-            yield part, True
+        rows = [tap.wanted_queries(block) for places, tap in wanted if places]
+        some = [set(one) for one in rows if one is not None]
+        if own is not None or len(some) < len(rows):
+            for part in _by_memory(seen, taps) if own is None else own:
+                yield part, True
+        else:
+            for part in _by_window(seen) if block.value.shape[-1] else ():
+                yield part, False
+            for queries in _runs_of(set().union(*some)):
+                for part in _by_memory(seen.some_queries(queries), taps):
+                    yield part, True
     if len(needed) < len(block.numbers):
         for part in _by_window(block.only([place for place in range(len(block.numbers)) if place not in needed])):
             yield part, False
@@ -263,8 +281,14 @@ def _by_window(block: Block) -> Iterator[Block]:
         yield block.some_queries(queries).some_keys(keys)
 
 
+def _runs_of(numbers: set[int]) -> list[slice]:
+    """Return the runs of consecutive numbers as slices."""
+    starts, last = (sorted(one for one in numbers if one + step not in numbers) for step in (-1, 1))
+    return [slice(start, stop + 1) for start, stop in zip(starts, last, strict=True)]
+
+
 def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:
-    """Return the place of a part's outputs among the block's: all texts, its heads, its queries."""
+    """Return the index of a part's outputs in those of the block: all texts, the part's heads, its queries."""
     places = [block.numbers.index(number) for number in part.numbers]
     neighbours = places == list(range(places[0], places[0] + len(places)))
     heads = slice(places[0], places[-1] + 1) if neighbours else places

@@ -4,15 +4,15 @@
         network(x)
     seen.record().weights
 
-A mode of torch sees every call of torch in the block, also those in other people's code. No module is changed:
+A torch mode sees every torch call inside the block, even in other people's code, and changes no module. It sees:
 
     F.scaled_dot_product_attention    queries, keys, values and mask are its arguments
-    F.multi_head_attention_forward    its projections are computed again beside it
-    flex_attention                    its functions of scores and masks are asked for each cell
+    F.multi_head_attention_forward    its projections are computed a second time
+    flex_attention                    its functions of scores and masks are evaluated for each cell
     softmax of a product              attention written by hand: its weights, once they multiply values
 
-The network's own kernels compute its results; weights are computed beside them, at the one place where queries meet
-keys (`attncli.models.block.meet`). With `taps`, what that place returns goes on through the network.
+The network's own kernels compute its results; weights are computed in addition, at the one place where queries meet
+keys (`attncli.models.block.meet`). With `taps`, the network continues with the output of that place.
 """
 
 import inspect
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,12 +67,13 @@ _FUSED = nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttentio
 
 @dataclass(eq=False)
 class Call:
-    """One attention that ran.
+    """One call of attention.
 
-    name: the path of its module. layer: the number of that name, in the order of their first calls. number: of the
-    call among those of the name. kind: "encoder", "decoder" or "cross". shape: of all its weights, `[text, head, query,
-    key]`. heads, queries: the numbers of those kept. weights: `[text, head, query, key]` of these. allowed: the cells
-    that its mask allows, bool `[text, query, key]`; None if that is not known, as of attention written by hand.
+    name: the path of its module. layer: the number of that module, in the order of first calls. number: the number of
+    the call among the module's calls. kind: "encoder", "decoder" or "cross". shape: of all its weights, `[text,
+    head, query, key]`. heads, queries: the numbers of the kept ones. weights: their weights, `[text, head, query,
+    key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if unknown, as in hand-written
+    attention. marks: one number of each key, `[text, key]`, by which a later call recognizes it; None if unknown.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Call:
     weights: Floats
     allowed: Bools | None
     is_norm: bool = False
+    marks: Floats | None = None
 
     def __repr__(self) -> str:
         texts, heads, queries, keys = self.shape
@@ -91,14 +94,16 @@ class Call:
         return f"<{self.name or 'attention'}: {batch}{heads} heads, {queries} x {keys}, {self.kind}>"
 
 
+SAME_KEY = 1e-3  # of the largest number: a key that changes more between two calls is another one
 _NO_TAPS = "taps can't read or change attention that is written by hand in this way"
 
 
 class _Known(NamedTuple):
-    """A tensor of attention written by hand, and how far it has come.
+    """A tensor of hand-written attention, and its stage.
 
-    what: "scores", a product of two activations; "exp" of scores; or "weights". keys: how many scores had. last: keys
-    are the last dimension, else the one before. softmax: the weights before dropout, until they are kept.
+    what: "scores", a product of two activations; "exp" of scores; or "weights". keys: the number of keys of the scores.
+    last: keys are the last dimension, otherwise the second to last. softmax: the weights before dropout, until they are
+    kept.
     """
 
     what: str
@@ -123,8 +128,8 @@ class _Keep(Tap):
     def places(self, block: Block) -> Sequence[int]:
         return self.heads
 
-    def room(self, part: Block) -> Tensor | None:
-        """Lend the memory where all weights are computed at once, and nothing needs gradients."""
+    def out(self, part: Block) -> Tensor | None:
+        """Return memory if all weights are computed in one part, and nothing needs gradients."""
         whole = self.kept.shape == (*part.query.shape[:3], part.key.shape[2])
         return self.kept if whole and not torch.is_grad_enabled() else None
 
@@ -167,21 +172,21 @@ def capture(
 ) -> "Capture":
     """Return a context in which the attention of a PyTorch network is recorded as it runs.
 
-    network: whose attention; None for all that runs in this thread. tokens: of its texts, as for `record_of`, or the
-    tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the tokens whose ids
-    the network looks up first; or the name of a model that has it. With neither, tokens are named by their places.
-    layers, heads, queries, calls: what is kept, by number; layers are counted in the order in which they run, calls for
-    each module. The rows of slice(-1, None) take no square of all tokens, and heads=[] keeps shapes alone. measure:
-    "norm" keeps ‖α v W_O‖ in place of the weights α, where W_O is the module that the joined outputs go through next.
-    taps: read or change each block (`attncli.models.block.Tap`).
+    network: the network to record; None for everything that runs in this thread. tokens: of its texts, as for
+    `record_of`, or the tokenizer's output for a batch. key_tokens: of the keys of cross-attention. tokenizer: names the
+    tokens from the first ids that the network looks up; a tokenizer, or the name of a model. Without tokens and
+    tokenizer, tokens are named by position. layers, heads, queries, calls: what to keep, by number; layers are counted
+    in the order in which they run, calls per module. queries=slice(-1, None) avoids memory for all pairs of tokens, and
+    heads=[] keeps only shapes. measure: "norm" keeps ‖α v W_O‖ instead of the weights α, where W_O is the module that
+    reads the joined outputs. taps: read or change each block (`attncli.models.block.Tap`).
 
-    Seen are `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`, and attention written by hand
+    It sees `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`, and attention written by hand
     whose weights are a softmax over the keys of a product of queries and keys. Compiled networks run uncompiled in the
-    context. Not seen are other threads, networks of torch.jit, and kernels of other packages.
+    context. It does not see other threads, networks of torch.jit, or kernels of other packages.
     """
     if network is not None and not isinstance(network, nn.Module):
         raise RequestError(
-            f"capture takes a network, an nn.Module, not {type(network).__name__}: omit it for all that runs"
+            f"capture takes a network, an nn.Module, not {type(network).__name__}: omit it to capture all networks"
         )
     if isinstance(tokenizer, str):
         from attncli.models.hub import locate
@@ -194,10 +199,10 @@ def capture(
 class Capture(TorchFunctionMode):
     """The mode that sees calls, and afterwards holds what it has seen.
 
-    calls: every attention that ran, in order. missed: those of which no map could be made, and why.
+    calls: every attention that ran, in order. missed: attention without a map, and the reasons.
     """
 
-    # Whether networks run compiled is one setting for all threads, so the last capture to end puts it back.
+    # The setting for compiled networks is shared by all threads, so the last capture to end restores it.
     _lock = threading.Lock()
     _begun = 0
     _stance: Any
@@ -221,7 +226,7 @@ class Capture(TorchFunctionMode):
         self._network, self._tokens, self._key_tokens, self._tokenizer = network, tokens, key_tokens, tokenizer
         self._layers, self._heads, self._queries, self._calls, self._taps = layers, heads, queries, calls, taps
         self._measure = measure
-        # With norms: a call, its block with values, and its outputs, until they meet W_O.
+        # With norms: a call, its block with values, and its outputs, until W_O reads them.
         self._waiting: tuple[Call, Block, Tensor] | None = None
         # Ids `[text, token]` that embeddings looked up, the id of the table, and True in a decoder.
         self._lookups: list[tuple[Tensor, int, bool]] = []
@@ -239,7 +244,7 @@ class Capture(TorchFunctionMode):
 
     def __enter__(self) -> "Capture":
         if self._hooks:
-            raise RequestError("this capture is running already: make another one for a block inside of its own")
+            raise RequestError("this capture is already running: make another one for a nested block")
         self._thread = threading.get_ident()
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
@@ -256,7 +261,7 @@ class Capture(TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         for hook in self._hooks:
             hook.remove()
-            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # torch forgets it
+            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # which torch does not remove
         self._hooks = []
         self._running.clear()
         self._known.clear()
@@ -272,7 +277,8 @@ class Capture(TorchFunctionMode):
             return
         if not self._running:
             root = module if self._network is None else self._network
-            paths = ((one, name.replace("_orig_mod.", "")) for name, one in root.named_modules())  # of torch.compile
+            # without the prefix of torch.compile
+            paths = ((one, name.replace("_orig_mod.", "")) for name, one in root.named_modules())
             self._paths.update((id(one), name.removeprefix("_orig_mod")) for one, name in paths)
         self._running.append(module)
         if self._waiting is not None and type(module).__name__ in ("Linear", "Conv1D") and inputs:
@@ -283,21 +289,21 @@ class Capture(TorchFunctionMode):
                 self._waiting = None
 
     def _multiply(self, call: Call, block: Block) -> None:
-        """Multiply a call's weights with ‖v W_O‖ of each key."""
+        """Multiply a call's weights by ‖v W_O‖ of each key."""
         with torch.no_grad():
             lengths = transformed_lengths(block.only(list(call.heads)))
         call.weights = call.weights * as_numpy(lengths)[:, :, None]
         call.is_norm = True
 
     def _leave_module(self, module: nn.Module, inputs: Any, options: Any, output: Any = None) -> Any:
-        """Note that a module has ended. Where torch has a kernel for the whole module, return what that gives.
+        """Note that a module has ended. If torch has a kernel for the whole module, return that kernel's result.
 
-        The mode keeps torch from that kernel, and what it uses instead differs in the last bits. After an error torch
-        passes no options.
+        The mode prevents torch from using that kernel, and the replacement differs in the last bits. After an error
+        torch passes no options.
         """
         if threading.get_ident() != self._thread or module not in self._running:
             return None
-        while self._running[-1] is not module:  # modules that raised, and whose caller went on
+        while self._running[-1] is not module:  # modules that raised, and whose caller continued
             self._running.pop()
         try:
             outermost = [one for one in self._running if isinstance(one, _FUSED)] == [module]
@@ -318,7 +324,7 @@ class Capture(TorchFunctionMode):
             return self._meet(func, args, kwargs)
         name = getattr(func, "__name__", "")
         if self._taps and (by_hand := self._written.find(name, args, kwargs)) is not None:
-            return self._meet_by_hand(*by_hand)
+            return self._tap_handwritten(*by_hand)
         result = func(*args, **kwargs)
         if self._taps:
             self._written.follow(name, args, kwargs, result)
@@ -336,22 +342,22 @@ class Capture(TorchFunctionMode):
         return result
 
     def _meet(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Keep the weights of a call. Return what the network computes itself, or with taps what they make of it."""
+        """Keep the weights of a call. Return the network's own result, or with taps the changed one."""
         result = None if self._taps else func(*args, **kwargs)
         name = self._name_of_module()
         try:
             packed = func is F.scaled_dot_product_attention and self._running and _is_packed(self._running[-1], *args)
-            result = self._look((_packed if packed else _BLOCKS[func])(*args, **kwargs), name, result)
-        except Exception as error:  # the network goes on where no map can be made
+            result = self._keep_block((_packed if packed else _BLOCKS[func])(*args, **kwargs), name, result)
+        except Exception as error:  # the network continues if no map can be made
             if self._taps:
                 raise
             self.missed.append(f"{name or 'attention'}: {first_line(error)}")
         return result
 
-    def _meet_by_hand(self, weights: WrittenWeights, product: Product) -> Tensor:
-        """Put the block of weights that are computed by hand in their place, so that taps can change it.
+    def _tap_handwritten(self, weights: WrittenWeights, product: Product) -> Tensor:
+        """Replace hand-computed weights by a block, so that taps can change it.
 
-        Raises RequestError where the block would not give the same weights.
+        Raises RequestError if the block would not give the same weights.
         """
         name, block = self._name_of_module(), weights.block(product.right, self._texts)
         theirs = product.restore(weights.weights.to(product.right.dtype).reshape(product.left.shape) @ product.right)
@@ -359,10 +365,10 @@ class Capture(TorchFunctionMode):
             same = torch.allclose(product.result(meet(block, (), weigh)), theirs, rtol=1e-3, atol=1e-5)
         if weights.changed or not same or name in self._in_blocks:
             raise RequestError(f"{name or 'attention'}: {_NO_TAPS}")
-        return self._look(_Found(block, False, False, lambda output, _: product.result(output)), name, None)
+        return self._keep_block(_FoundBlock(block, False, False, lambda output, _: product.result(output)), name, None)
 
-    def _look(self, found: "_Found", name: str, result: Any) -> Any:
-        """Keep the weights of a block. Return the result of the call, or with taps what they make of it."""
+    def _keep_block(self, found: "_FoundBlock", name: str, result: Any) -> Any:
+        """Keep the weights of a block. Return the result of the call, or with taps the changed one."""
         layer, chosen = self._begin(name, len(found.block.numbers))
         block = found.block._replace(layer=layer)
         kept = None
@@ -379,9 +385,10 @@ class Capture(TorchFunctionMode):
         shape = (*block.query.shape[:3], block.key.shape[2])
         mask = block.allowed()
         mask = block.query.new_ones(1, 1, 1, dtype=torch.bool) if mask is None else mask.any(dim=1)
-        later = shape[2] > 1 if mask.numel() == 1 else bool(_later(mask.any(dim=0).expand(shape[2:])))
+        later = shape[2] > 1 if mask.numel() == 1 else bool(_sees_later(mask.any(dim=0).expand(shape[2:])))
         allowed = None if kept is None else as_numpy(mask.expand(shape[0], *shape[2:])[:, self._queries])
         call = self._keep(name, shape, chosen, kept, allowed, later, found.other_keys)
+        call.marks = as_numpy(block.key[:, 0, :, 0].detach())
         if self._measure == "norm" and chosen:
             if block.projection is not no_projection:
                 self._multiply(call, block)
@@ -391,9 +398,10 @@ class Capture(TorchFunctionMode):
         return result
 
     def _follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> None:
-        """Find attention written by hand: a softmax over keys of a product of two activations, that multiplies values.
+        """Find hand-written attention: a product of two activations, its softmax over keys, and a product with values.
 
-        Scores and weights are followed through what keeps their keys: scales, masks, dropout, other shapes and dtypes.
+        Scores and weights are followed through operations that keep their keys: scales, masks, dropout, changes of
+        shape and dtype.
         """
         tensors = list(tensors_of(args, kwargs))
         known = [one for one in tensors if one in self._known]
@@ -427,23 +435,23 @@ class Capture(TorchFunctionMode):
             one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors
         ):
             self._known[result] = found
-        elif result.shape[:-1] == source.shape[:-1]:  # keys that belong to no token, as sinks
+        elif result.shape[:-1] == source.shape[:-1]:  # keys that belong to no token, such as sinks
             if found.what == "scores" and name in ("cat", "concat", "pad") and len(known) == 1:
                 self._known[result] = found
             elif found.softmax and name == "__getitem__" and result.shape[-1] == found.keys:
                 self._known[result] = found._replace(softmax=[result.detach()])
 
     def _refuse_by_hand(self) -> None:
-        """Show nothing of a module that computes its softmax in blocks of keys."""
+        """Drop the maps of a module that computes its softmax in blocks of keys."""
         name = self._name_of_module()
         self._in_blocks.add(name)
         self.calls = [call for call in self.calls if call.name != name]
-        line = f"{name or 'attention'}: its softmax is computed in blocks of keys, so no map is ever whole"
+        line = f"{name or 'attention'}: its softmax is computed in blocks of keys, so there is no complete map"
         if line not in self.missed:
             self.missed.append(line)
 
     def _keep_by_hand(self, weights: Tensor, value: Tensor | None, output: Tensor) -> None:
-        """Keep weights that multiply values; those of a softmax once, before dropout."""
+        """Keep weights that multiply values. The weights of a softmax are kept once, before dropout."""
         found, name = self._known[weights], self._name_of_module()
         if self._taps:
             raise RequestError(f"{name or 'attention'}: {_NO_TAPS}")
@@ -468,8 +476,8 @@ class Capture(TorchFunctionMode):
         kept = None
         if chosen:
             kept = (weights if len(chosen) == weights.shape[1] else weights[:, chosen])[:, :, self._queries]
-            kept = STORAGE.empty(kept.shape, kept).copy_(kept)  # the network may go on to write into its own
-        later = bool(_later((weights[:, 0] != 0).any(dim=0)))
+            kept = STORAGE.empty(kept.shape, kept).copy_(kept)  # the network may overwrite its own tensor
+        later = bool(_sees_later((weights[:, 0] != 0).any(dim=0)))
         call = self._keep(name, tuple(weights.shape), chosen, kept, None, later, False)
         if self._measure == "norm" and chosen and value is not None:
             value, output = heads(value.detach()), heads(output.detach())
@@ -477,14 +485,14 @@ class Capture(TorchFunctionMode):
 
     @property
     def _texts(self) -> int:
-        """The number of texts, by the first ids that were looked up."""
+        """The number of texts, from the first ids that were looked up."""
         return len(self._lookups[0][0]) if self._lookups else 1
 
     def _name_of_module(self) -> str:
         return next((self._paths[id(one)] for one in reversed(self._running) if id(one) in self._paths), "")
 
     def _begin(self, name: str, count: int) -> tuple[int, list[int]]:
-        """Return the layer of a module's attention, and which of `count` heads are kept of this call."""
+        """Return the layer of a module's attention, and the heads out of `count` to keep from this call."""
         layer = self._layer_of.setdefault(name, len(self._layer_of))
         wanted = self._layers is None or layer in self._layers
         if not wanted or not (self._calls is None or self._count_of[name] in self._calls):
@@ -501,7 +509,7 @@ class Capture(TorchFunctionMode):
         later: bool,
         other_keys: bool,
     ) -> Call:
-        """Keep and return a call, and the wanted rows of some heads. later: a query may see keys after it."""
+        """Keep a call with the wanted rows of some heads, and return it. later: a query may see keys after it."""
         texts, of_all, queries, keys = shape
         parts = name.split(".")
         before = next((call for call in reversed(self.calls) if call.name == name), None)
@@ -532,7 +540,7 @@ class Capture(TorchFunctionMode):
         found = next((call for call in self.calls if name in (call.name, call.layer)), None)
         if found is None:
             names = ", ".join({repr(call.name): None for call in self.calls})
-            raise RequestError(f"no attention ran in {name!r}: it did in {names or 'no module'}")
+            raise RequestError(f"no attention ran in {name!r}; it ran in {names or 'no module'}")
         return found
 
     def __repr__(self) -> str:
@@ -552,16 +560,18 @@ class Capture(TorchFunctionMode):
     ) -> list[AttentionRecord]:
         """Return a record of each text: its maps `[layer, head, query, key]`, of layers in the order of their calls.
 
-        kind: "encoder", "decoder" or "cross", where there are several. layers: some of them. call: which of a module's
-        calls; without it, calls whose keys grow by their queries, as with a cache, are joined to one causal map.
-        Raises RequestError if nothing was seen, or if layers have different shapes.
+        kind: "encoder", "decoder" or "cross", if there are several. layers: the layers to take, by default all. call:
+        the number of the call; without it, calls whose keys grow by their queries, as with a cache, are joined into one
+        causal map.
+        Raises RequestError if nothing was seen, if layers have different shapes, and if texts change places between
+        calls, as in beam search.
         """
         if not self.calls:
             raise RequestError(
                 f"no map could be made of {self.missed[0]}"
                 if self.missed
-                else "no attention was seen: call the network inside of the block, in this thread; kernels of "
-                "other packages are not seen"
+                else "no attention was seen: call the network inside the block, in this thread; kernels of other "
+                "packages are not seen"
             )
         kinds = list(dict.fromkeys(one.kind for one in self.calls))
         if kind is None and len(kinds) > 1:
@@ -573,14 +583,14 @@ class Capture(TorchFunctionMode):
                 chosen.setdefault(one.layer, []).append(one)
         if not chosen:
             raise RequestError(
-                f"no such attention: there are {' and '.join(kinds)} of layers 0 to {len(self._layer_of) - 1}"
+                f"no such attention: there is {' and '.join(kinds)} attention in layers 0 to {len(self._layer_of) - 1}"
             )
-        joined = [_joined(calls) for calls in chosen.values()]
+        joined = [_join_calls(calls) for calls in chosen.values()]
         without = [one.name for one in joined if self._measure == "norm" and not one.is_norm]
         if without:
             raise RequestError(
-                f"norms need the output projection, and the outputs of {without[0] or 'the attention'} go through "
-                "none as they are: leave measure out"
+                f"norms need the output projection, but none reads the outputs of {without[0] or 'the attention'} "
+                "directly: omit measure"
             )
         shapes = {one.weights.shape for one in joined}
         if len(shapes) > 1:
@@ -594,7 +604,7 @@ class Capture(TorchFunctionMode):
         """Return the record of one text, the first by default. Options and errors are those of `records`."""
         found = self.records(kind, **options)
         if not 0 <= text < len(found):
-            raise RequestError(f"no text {text}: there are {len(found)}, from 0")
+            raise RequestError(f"there is no text {text}: there are {len(found)}, from 0")
         return found[text]
 
     def page(self, path: str | Path | None = None, kind: str | None = None, *, text: int = 0, **options: Any) -> str:
@@ -605,22 +615,23 @@ class Capture(TorchFunctionMode):
         weights = np.stack([call.weights[text] for call in calls])
         queries, keys = weights.shape[2:]
         kind = calls[0].kind
-        mask = None
+        mask, rows = None, None
         if all(call.allowed is not None for call in calls):
             mask = np.stack([call.allowed[text] for call in calls])  # type: ignore[index]
         if kind == "cross":
             given = self._tokens if self._key_tokens is None else self._key_tokens
-            key_tokens = self._name(given, text, keys, False)
-            tokens = self._name(self._tokens, text, queries, True)
+            key_tokens = self._name_tokens(given, text, keys, False)
+            tokens = self._name_tokens(self._tokens, text, queries, True)
         else:
             if self._tokens is not None and len({one.kind for one in self.calls}) == 1:
-                count = len(self._given(self._tokens, text))
+                count = len(self._given_tokens(self._tokens, text))
                 if count != keys:
-                    raise RequestError(f"tokens are {count}, and the network read {keys}: give one for each")
-            tokens, key_tokens = self._name(self._tokens, text, keys, False), None
+                    raise RequestError(f"{count} tokens were given, but the network read {keys}: give one for each")
+            tokens, key_tokens = self._name_tokens(self._tokens, text, keys, False), None
             if queries < keys:
-                tokens, key_tokens = tokens.take(calls[0].queries), tokens
-        return record_of(
+                rows = list(calls[0].queries)
+                tokens, key_tokens = tokens.take(rows), tokens
+        found = record_of(
             weights,
             tokens,
             key_tokens,
@@ -638,17 +649,18 @@ class Capture(TorchFunctionMode):
                 0,
             ),
         )
+        return replace(found, rows=rows)
 
-    def _name(self, given: Any, text: int, count: int, decoder: bool) -> Tokens:
-        """Name the tokens of a text: as given, by the ids that an embedding looked up, or by their places."""
-        if given is not None and len(found := self._given(given, text)) == count:
+    def _name_tokens(self, given: Any, text: int, count: int, decoder: bool) -> Tokens:
+        """Name the tokens of a text: as given, by the ids that an embedding looked up, or by position."""
+        if given is not None and len(found := self._given_tokens(given, text)) == count:
             return found
         looked_up = [one for one in self._lookups if one[2]] if decoder else self._lookups
         looked_up = looked_up or self._lookups
         if self._tokenizer is not None and looked_up:
             words = [ids for ids, table, _ in looked_up if table == looked_up[0][1]]  # the first table: the tokens'
             whole = next((ids for ids in words if ids.shape[1] == count), None)
-            if whole is None:  # one step after another, with a cache
+            if whole is None:  # step by step, with a cache
                 whole = torch.cat([ids for ids in words if len(ids) == len(words[0])], dim=1)[:, :count]
             if whole.shape[1] == count and text < len(whole):
                 of_ids = getattr(self._tokenizer, "convert_ids_to_tokens", None)
@@ -658,17 +670,18 @@ class Capture(TorchFunctionMode):
         return as_tokens([str(place) for place in range(count)], "tokens")
 
     @staticmethod
-    def _given(given: Any, text: int) -> Tokens:
-        """Return the tokens of a text as they were given."""
+    def _given_tokens(given: Any, text: int) -> Tokens:
+        """Return the given tokens of a text."""
         if isinstance(given, Sequence) and given and not isinstance(given[0], str):
             given = given[text]
         return as_tokens(given, "tokens", batch=None if isinstance(given, list) else text)
 
 
-class _Found(NamedTuple):
-    """A call of attention. other_keys: its keys are of other tokens than its queries. returns_weights: beside outputs.
+class _FoundBlock(NamedTuple):
+    """The block of an attention call, and how to build the call's result.
 
-    result: makes what the call returns from outputs `[text, head, query, head_dim]` and weights of all heads.
+    other_keys: its keys belong to other tokens than its queries. returns_weights: it returns weights besides outputs.
+    result: builds the call's result from outputs `[text, head, query, head_dim]` and the weights of all heads.
     """
 
     block: Block
@@ -686,7 +699,7 @@ def _fused(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> _Found:
+) -> _FoundBlock:
     """Return the block of `F.scaled_dot_product_attention`, without dropout.
 
     A causal mask begins at the first query and key, as torch documents. Without a dimension of heads there is one head.
@@ -707,17 +720,17 @@ def _fused(
     if mask is not None:
         mask = mask[(None,) * (4 - mask.dim())] if enable_gqa or mask.dim() <= 2 else heads(mask)
     block = block_of(None, heads(query), heads(key), heads(value), mask, scale, {})
-    return _Found(block, False, False, lambda output, _: output.reshape(*lead, *output.shape[-2:]))
+    return _FoundBlock(block, False, False, lambda output, _: output.reshape(*lead, *output.shape[-2:]))
 
 
 def _is_packed(module: Any, query: Tensor | None = None, *others: Any) -> bool:
-    """Return True if transformers made queries of the heads that share keys, as it does for a single token."""
+    """Return True if transformers turned the heads that share keys into queries, as it does for a single token."""
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
     return groups > 1 and query is not None and query.shape[1:3] == (heads // groups, groups)
 
 
-def _packed(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> _Found:
+def _packed(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any) -> _FoundBlock:
     """Return the block of a single token whose heads are packed (`_is_packed`)."""
     texts, groups, shared = query.shape[:3]
     if attn_mask is not None and attn_mask.shape[1] > 1:
@@ -727,7 +740,7 @@ def _packed(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None 
     return found._replace(result=lambda output, _: output.reshape(texts, groups, shared, -1))
 
 
-def _multi_head(*args: Any, **kwargs: Any) -> _Found:
+def _multi_head(*args: Any, **kwargs: Any) -> _FoundBlock:
     """Return the block of `nn.MultiheadAttention`, without dropout. Its projections are computed once more."""
     given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
     given.apply_defaults()
@@ -757,7 +770,7 @@ def _multi_head(*args: Any, **kwargs: Any) -> _Found:
     added = query.new_zeros(texts, 1, 1, key.shape[2])
     for one in (padding, mask):
         if one is not None:
-            if one.dtype == torch.bool:  # True = may not attend, unlike in `scaled_dot_product_attention`
+            if one.dtype == torch.bool:  # True = hidden, unlike in `scaled_dot_product_attention`
                 one = query.new_zeros(one.shape).masked_fill(one, -torch.inf)
             added = added + F.pad(one, (0, key.shape[2] - one.shape[-1]))
 
@@ -769,16 +782,16 @@ def _multi_head(*args: Any, **kwargs: Any) -> _Found:
 
     block = block_of(None, query, key, value, added, None, {})
     block = block._replace(projection=lambda: a["out_proj_weight"].unflatten(1, (a["num_heads"], -1)))
-    return _Found(block, a["query"] is not a["key"], a["need_weights"], result)
+    return _FoundBlock(block, a["query"] is not a["key"], a["need_weights"], result)
 
 
 def _flex(
     query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mask: tuple[Any, ...], scale: float, *_: Any
-) -> _Found:
-    """Return the block of torch's `flex_attention`. What `score_mod` adds to a score is a term of the positions.
+) -> _FoundBlock:
+    """Return the block of torch's `flex_attention`. The change by `score_mod` becomes a positional term.
 
     score_mod(score, text, head, query, key) and mask_mod(text, head, query, key), the last of block_mask, are functions
-    of numbers, which torch maps over all.
+    of single numbers, which torch vectorizes.
     """
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv, create_mask
@@ -799,17 +812,17 @@ def _flex(
     def result(output: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         return output, output.new_empty(0), output.new_empty(0)
 
-    return _Found(block._replace(positional=positional), False, False, result)
+    return _FoundBlock(block._replace(positional=positional), False, False, result)
 
 
-_BLOCKS: dict[Any, Callable[..., _Found]] = {
+_BLOCKS: dict[Any, Callable[..., _FoundBlock]] = {
     F.scaled_dot_product_attention: _fused,
     F.multi_head_attention_forward: _multi_head,
     torch.ops.higher_order.flex_attention: _flex,
 }
 
 
-def _joined(calls: list[Call]) -> Call:
+def _join_calls(calls: list[Call]) -> Call:
     """Join the calls of one module whose keys grow by their queries. Raises RequestError if they don't."""
     if len(calls) == 1:
         return calls[0]
@@ -817,21 +830,31 @@ def _joined(calls: list[Call]) -> Call:
     for call in calls:
         queries, keys = call.weights.shape[2:]
         if keys != past + queries or call.weights.shape[:2] != calls[0].weights.shape[:2]:
-            raise RequestError(f"{calls[0].name} ran {len(calls)} times: choose one, as call=0 or --call 0")
+            name = calls[0].name or "the network"
+            raise RequestError(f"{name} ran {len(calls)} times: choose one with call=0 or --call 0")
         past = keys
+    for before, after in pairwise(calls):
+        if before.marks is not None and after.marks is not None:
+            moved = np.abs(after.marks[:, : before.marks.shape[1]] - before.marks).max(initial=0)
+            if moved > SAME_KEY * np.abs(before.marks).max(initial=0):
+                name = calls[0].name or "the network"
+                raise RequestError(
+                    f"the texts change places between the calls of {name}, as in beam search: generate with "
+                    "num_beams=1, or choose a call with call=0 or --call 0"
+                )
     seen = [np.any(call.weights, axis=1) if call.allowed is None else call.allowed for call in calls]
     [weights] = joined_steps([[call.weights] for call in calls])
     [allowed] = joined_steps([[np.expand_dims(one, 1)] for one in seen])
     return replace(calls[0], kind="decoder", weights=weights, allowed=allowed[:, 0])
 
 
-def _later(seen: Tensor) -> Tensor:
-    """Return whether any query sees a key after it, of bool `[query, key]`; the last query is the last key."""
+def _sees_later(seen: Tensor) -> Tensor:
+    """Return True if any query sees a later key, from bool `[query, key]`. The last query is the last key."""
     return seen.triu(seen.shape[1] - seen.shape[0] + 1).any()
 
 
 def _sums_over_keys(equation: Any, place: int, last: bool) -> bool:
-    """Return whether a product sums over keys, of weights at a place among its operands. equation: of einsum."""
+    """Return True if a product sums over keys. place: that of the weights among its operands. equation: of einsum."""
     if not isinstance(equation, str):
         return last if place == 0 else not last
     inputs, arrow, output = equation.replace(" ", "").partition("->")
@@ -840,7 +863,7 @@ def _sums_over_keys(equation: Any, place: int, last: bool) -> bool:
 
 
 def _is_turned(source: Tensor, result: Tensor) -> bool:
-    """Return whether queries and keys have changed places in a view of a tensor."""
+    """Return True if queries and keys are transposed in a view of a tensor."""
     if source.dim() < 2 or result.shape[-2:] != source.mT.shape[-2:]:
         return False
     return result.shape[-2:] != source.shape[-2:] or result.stride()[-1] == source.stride()[-2] != source.stride()[-1]

@@ -1,7 +1,7 @@
 """Apply a checkpoint's chat template: text around messages, as its model was trained to read it.
 
 A template is a program in a checkpoint. transformers runs it in jinja2's sandbox, which limits neither time nor memory.
-So this runs in a process of its own, which has both limits.
+So it runs here in a separate process with both limits.
 """
 
 import json
@@ -24,7 +24,7 @@ from attncli.text.units import PartedText
 SETTINGS_FILE, TEMPLATE_FILE = "tokenizer_config.json", "chat_template.jinja"
 _LONGEST_FILE = 2**22  # bytes
 _LONGEST_PROMPT = 2**20  # characters
-_LONGEST_WORK = 5  # seconds of a processor
+_LONGEST_WORK = 5  # seconds of processor time
 _LONGEST_WAIT = 30  # seconds, on a busy machine or without such limits
 _MOST_MEMORY = 2**30  # bytes
 _MARKS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -43,7 +43,7 @@ def chat_text(directory: Path, chat: Chat) -> PartedText:
     """Return the text in which a checkpoint expects a chat, with a part for each message.
 
     If the last message is not the assistant's, the text ends where the model's answer begins. A Notice names messages
-    that the template leaves out.
+    that the template omits.
 
     Raises RequestError if the checkpoint has no chat template, or its template fails or exceeds the limits.
     """
@@ -71,7 +71,7 @@ def chat_text(directory: Path, chat: Chat) -> PartedText:
     except subprocess.TimeoutExpired:
         slow = True
     if slow:
-        why = f"it takes more than {_LONGEST_WORK} seconds"
+        why = f"it took more than {_LONGEST_WORK} seconds"
     elif done.returncode != 0:
         why = f"its process ended with exit code {done.returncode}"
     else:
@@ -81,15 +81,17 @@ def chat_text(directory: Path, chat: Chat) -> PartedText:
             parted, left_out = located(plain["prompt"], list(zip(marked, prompts, strict=True)))
             if left_out:
                 names = ", ".join(map(printable, left_out))
-                warnings.warn(f"the chat template leaves out: {names}", Notice, stacklevel=2)
+                warnings.warn(f"the chat template omits {names}", Notice, stacklevel=2)
             return parted
         why = plain["why"]
     raise RequestError(f"the chat template in {directory} fails: {why}")
 
 
 def render() -> None:
-    """Read a template and the chats it is applied to from stdin. Write each prompt, or why there is none, to stdout."""
-    from transformers.utils.chat_template_utils import render_jinja_template  # takes long, and no time of the template
+    """Read a template and its chats from stdin. Write each prompt, or the reason for having none, to stdout."""
+    from transformers.utils.chat_template_utils import (
+        render_jinja_template,
+    )  # slow, so before the limit on the template's time
 
     job = json.load(sys.stdin)
     _limit(job["seconds"])
@@ -104,7 +106,10 @@ def render() -> None:
 def prompt_of(
     apply: Callable[..., Any], job: dict[str, Any], messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
 ) -> dict[str, str]:
-    """Apply a job's template to messages, with transformers' function. Return the prompt, or why there is none."""
+    """Apply a job's template to messages, with transformers' function.
+
+    Return the prompt, or the reason for having none.
+    """
     try:
         more = {"add_generation_prompt": not job["answered"], **job["marks"]}
         [prompt], _ = apply([messages], tools, chat_template=job["template"], **more)
@@ -118,7 +123,7 @@ def prompt_of(
 
 
 def _limit(seconds: int) -> None:
-    """Limit the memory of this process, and its time from now on. A crash leaves no core file behind."""
+    """Limit the memory of this process and its remaining time. A crash writes no core file."""
     try:
         import resource
     except ImportError:  # Windows
@@ -142,7 +147,7 @@ def _settings_of(directory: Path) -> dict[str, Any]:
 
 
 def _template_of(directory: Path, settings: dict[str, Any]) -> str:
-    """Return the template from a file of its own, or from the settings; of several there, the one named "default"."""
+    """Return the template from its own file or from the settings; of several, the one named "default"."""
     path = directory / TEMPLATE_FILE
     if path.is_file():
         if path.stat().st_size > _LONGEST_FILE:
@@ -153,5 +158,5 @@ def _template_of(directory: Path, settings: dict[str, Any]) -> str:
         named = [one.get("template") for one in stated if isinstance(one, dict) and one.get("name") == "default"]
         stated = named[-1] if named else None
     if not isinstance(stated, str):
-        raise RequestError(f"{directory} has no chat template, so it was not trained on chats: leave --chat out")
+        raise RequestError(f"{directory} has no chat template, so it was not trained on chats: omit --chat")
     return stated

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: which files attncli reads, where a model's are, and which hold its weights."""
+"""The files of a checkpoint: the files that attncli reads, their location, and the files with weights."""
 
 import os
 import re
@@ -99,7 +99,7 @@ def check_directory(directory: Path) -> None:
 def weight_files(directory: Path) -> list[Path]:
     """Return the files that hold a model's weights, without the index of shards.
 
-    Raises RequestError if there are none, or the index is garbled or names files outside the directory.
+    Raises RequestError if there are none, or the index is damaged or names files outside the directory.
     """
     for name in WEIGHT_FILES:
         path = directory / name

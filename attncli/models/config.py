@@ -17,21 +17,25 @@ from attncli.base.untrusted import read_json
 from attncli.models.checkpoint_files import CONFIG_FILE, LONGEST_SETTINGS, TOKENIZER_FILES
 from attncli.models.families import find_family
 from attncli.models.families.family import (
-    Biased,
     Biases,
     Conv,
     Disentangling,
     Family,
     NoOwnNetwork,
     Positions,
+    RelativeBiasPositions,
+    RotaryPositions,
     Source,
-    Turned,
     Values,
 )
 from attncli.models.own_code import own_code
 
 TABLE = "embeddings.tokens"  # the token embeddings in our network
-_WORDS: dict[type[Positions], str] = {Turned: "rotary", Biased: "relative biases", Disentangling: "disentangled"}
+_WORDS: dict[type[Positions], str] = {
+    RotaryPositions: "rotary",
+    RelativeBiasPositions: "relative biases",
+    Disentangling: "disentangled",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +47,13 @@ class ModelConfig:
     projection from embeddings to hidden states.
     position_rows: the rows of the position table. padding_position: the position of [PAD], after which real tokens are
     counted (RoBERTa); None if all tokens are counted from 0.
-    segments: the number of segment embeddings, possibly 0. tells_segments: the second text gets its own segment.
-    tasks: the number of task embeddings, of which the first is used; 0 if the network has none. embedding_scale: a
-    factor of the token embeddings.
+    segments: the number of segment embeddings, possibly 0. returns_segments: the second text gets its own segment.
+    tasks: the number of task embeddings; the first one is used; 0 if the network has none. embedding_scale: a factor of
+    the token embeddings.
     causal: no token sees later ones: the network is a decoder. head_dim: the size of a head's vectors.
     norm_first: pre-norm layers instead of post-norm (Xiong et al. 2020). output_norm: the outputs of the attention and
-    the feed-forward part have a norm before they are added (Gemma Team 2024, "Gemma 2", section 2). With any of both
-    there is a norm after the last layer. parallel: both parts of a layer read its input (Black et al. 2022, section
-    2.1).
+    the feed-forward part have a norm before they are added (Gemma Team 2024, "Gemma 2", section 2). With either there
+    is a norm after the last layer. parallel: both parts of a layer read its input (Black et al. 2022, section 2.1).
     query_key_norm: "head" if queries and keys have a norm of each head's vector, "all" if of all heads joined, or None.
     score_scale: the factor of the dot product, by default 1 / sqrt(head_dim). softcap: the bound of scaled scores.
     rms_norm: norms do not subtract the mean (Zhang and Sennrich 2019). embedding_norm: the embeddings have a norm.
@@ -77,7 +80,7 @@ class ModelConfig:
     position_rows: int
     padding_position: int | None = None
     segments: int
-    tells_segments: bool = True
+    returns_segments: bool = True
     tasks: int = 0
     activation: str
     layer_norm_eps: float
@@ -148,11 +151,11 @@ class ModelConfig:
 
     def document(self) -> dict[str, Any]:
         """Return the entry in `models show --json`."""
-        bases = {one.base for one in self.positions if isinstance(one, Turned)}
+        bases = {one.base for one in self.positions if isinstance(one, RotaryPositions)}
         stretches = [
             most
             for one in self.positions
-            if isinstance(one, Turned)
+            if isinstance(one, RotaryPositions)
             and (most := max(one.stretch) if isinstance(one.stretch, tuple) else one.stretch) != 1
         ]
         windows = {reach for reach in self.reach if reach is not None}
@@ -187,7 +190,7 @@ class ModelConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> "ModelConfig":
-        """Read a config.json. Raises RequestError if it is missing or garbled, and NoOwnNetwork for other families."""
+        """Read a config.json. Raises RequestError if it is missing or damaged, and NoOwnNetwork for other families."""
         data = read_config(path)
         try:
             return cls.from_dict(data)
@@ -304,7 +307,7 @@ def describe(directory: Path) -> tuple[str | None, str | None, dict[str, Any]]:
     data = read_config(directory / CONFIG_FILE)
     engine, why = choose_engine(data)
     if engine is not None and not any((directory / name).is_file() for name in TOKENIZER_FILES):
-        engine, why = None, "there is no tokenizer beside it"
+        engine, why = None, "it has no tokenizer"
     return engine, why, describe_config(data)
 
 
@@ -331,7 +334,7 @@ def choose_engine(data: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _why_no_engine(data: dict[str, Any]) -> str | None:
-    """Return why transformers gives no attention either, as far as the configuration tells; None if it may."""
+    """Return why transformers gives no attention either, judged by the configuration; None if it may."""
     if not isinstance(data.get("model_type"), str):
         return f"{CONFIG_FILE} names no model type"
     instead = _read_instead_of_text(data)
@@ -344,16 +347,16 @@ def _why_no_engine(data: dict[str, Any]) -> str | None:
 
 
 def _read_instead_of_text(data: dict[str, Any]) -> str | None:
-    """Return the input of a model that reads more or other than text, in words; None if it reads text."""
+    """Return, in words, the input of a model that does not read only text; None if it does."""
     if isinstance(data.get("encoder"), dict):
         return _read_instead_of_text(data["encoder"])
     speaks = "vocab_size" in data and not data.get("is_encoder_decoder")  # text to speech: has mel bins but reads text
     if any(key in data for key in AUDIO) and not (speaks and "feat_extract_norm" not in data):
-        return "audio and not text"
+        return "audio, not text"
     if any(key in data for key in PICTURES) and "vocab_size" not in data:
-        return "pictures and not text"
+        return "pictures, not text"
     if "projection_dim" in data and "vision_config" in data and "text_config" in data:
-        return "pictures beside text"
+        return "pictures besides text"
     return None
 
 

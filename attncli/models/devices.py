@@ -46,7 +46,7 @@ def pick_device(name: str) -> torch.device:
         count = counts[kind]()
     except (RuntimeError, KeyError) as error:
         raise RequestError(
-            f"no device {quoted(name)}: it is one of {', '.join(choices.names(choices.DeviceName))}"
+            f"no device {quoted(name)}: use one of {', '.join(choices.names(choices.DeviceName))}"
         ) from error
     if (device.index or 0) >= count:
         raise RequestError(f"device {quoted(name)} is not on this machine; --device auto selects an available one")
@@ -93,7 +93,7 @@ class Storage:
             return like.new_empty(*shape)
         piece = self.take(size)
         lease = _Lease(piece)
-        weakref.finalize(lease, self.put_back, piece).atexit = False
+        weakref.finalize(lease, self.release, piece).atexit = False
         return from_numpy(np.asarray(lease)[:size]).view(like.dtype).view(*shape)
 
     def take(self, size: int) -> _Memory:
@@ -105,7 +105,7 @@ class Storage:
                     return piece
         return _Memory(size)
 
-    def put_back(self, piece: _Memory) -> None:
+    def release(self, piece: _Memory) -> None:
         """Return a piece for reuse. If too much is free, drop the pieces that have waited longest."""
         self.waiting.append(piece)
         while sum(map(len, self.waiting)) > WAITING:

@@ -1,4 +1,4 @@
-"""Engine: runs a Request on attncli's own networks or those of transformers. Memory limits and refusals."""
+"""Run a Request on attncli's own networks or those of transformers. Refuse what is impossible or exceeds the memory."""
 
 import os
 import warnings
@@ -17,10 +17,10 @@ from attncli.models.checkpoint_files import CONFIG_FILE, Place
 from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoOwnNetwork
 from attncli.models.rows import batches, read_ahead
-from attncli.models.taken import Selected, TextResult, as_record, take_batch
+from attncli.models.taken import TextResult, as_record, select_in, take_batch
 from attncli.models.walk import Walker
-from attncli.record.grouping import axes_of
-from attncli.record.parts import ModelInfo, PredictionSummary
+from attncli.record.grouping import LONG, axes_of
+from attncli.record.parts import PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import (
     TOKENS,
@@ -49,13 +49,14 @@ SMALL = 2**28  # bytes that are never checked
 _RECORDED = 4  # bytes per weight in a record
 
 
-def record_bytes(tokens: int, layers: int, heads: int, computed: int = _RECORDED) -> int:
+def record_bytes(cells: int, layers: int, heads: int, computed: int = _RECORDED) -> int:
     """Return the memory of a record's maps: weights `[layer, head, query, key]` and masks `[layer, query, key]`.
 
-    computed: bytes per weight during the computation; if it is not a record's, both copies exist.
+    cells: queries times keys. computed: bytes per weight during the computation. If a record has another number, both
+    copies exist.
     """
     weight = _RECORDED if computed == _RECORDED else _RECORDED + computed
-    return tokens**2 * layers * (heads * weight + 1)
+    return cells * layers * (heads * weight + 1)
 
 
 def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
@@ -64,38 +65,43 @@ def vector_bytes(tokens: int, heads: int, head_dim: int, terms: int) -> int:
 
 
 def check_room(
-    lengths: list[int],
+    sizes: Sequence[tuple[int, int]],
     layers: int,
     heads: int,
     computed: int = _RECORDED,
     vectors: int = 0,
     copies: float = 0,
     advice: str | None = None,
+    beside: int = 0,
 ) -> None:
-    """Raises RequestError if records of texts of these lengths, all in memory together, exceed the available memory.
+    """Raises RequestError if records of texts of these sizes, all in memory together, exceed the available memory.
 
-    vectors: the bytes of their queries and keys. copies: how many copies of the maps the caller will make. advice: what
-    to do then, if the command has no -l and -H.
+    sizes: the queries and keys of each text. vectors: the bytes of their queries and keys. copies: how many copies of
+    the maps the caller will make. advice: the fix to suggest, if the command has no -l and -H. beside: the bytes of the
+    masks that the network itself builds.
     """
-    maps = sum(record_bytes(length, layers, heads, computed) for length in lengths)
-    needed = maps + int(copies * sum(record_bytes(length, layers, heads) for length in lengths)) + vectors
+    cells = sum(queries * keys for queries, keys in sizes)
+    maps = record_bytes(cells, layers, heads, computed)
+    needed = maps + int(copies * record_bytes(cells, layers, heads)) + vectors + beside
     free = available() if needed > SMALL else None
     if free is None or needed <= free:
         return
-    longest = max(lengths)
+    queries, longest = max(sizes, key=lambda size: size[0] * size[1])
     drawn = " to draw" if copies else ""
-    many = (
-        f"{layers * heads} maps of {longest} tokens take" if layers * heads > 1 else f"1 map of {longest} tokens takes"
-    )
-    what = many if len(lengths) == 1 else f"maps of {len(lengths)} texts take"
-    ways = [] if len(lengths) == 1 else ["fewer texts at a time"]
+    tokens = f"{longest} tokens" if queries == longest else f"{queries} x {longest} tokens"
+    many = f"{layers * heads} maps of {tokens} take" if layers * heads > 1 else f"1 map of {tokens} takes"
+    what = many if len(sizes) == 1 else f"maps of {len(sizes)} texts take"
+    ways = [] if len(sizes) == 1 else ["fewer texts at a time"]
+    if beside > maps:
+        advice = "the network of transformers builds masks of all queries and keys; request a shorter text"
     if vectors > maps:
         what += ", with q and k,"
         ways.append("no q and k (--vectors, --terms)")
     if layers * heads > 1:
-        one = _giga(record_bytes(longest, 1, 1, computed))
-        ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(lengths) == 1 else ' a text'})")
-    ways.append("stats, which keeps no maps" if ways else "a shorter text")
+        one = _giga(record_bytes(queries * longest, 1, 1, computed))
+        ways.append(f"some with -l and -H (-l 0 -H 0 takes {one} GB{'' if len(sizes) == 1 else ' a text'})")
+    last = "stats, which keeps no maps" if ways else "a shorter text"
+    ways += [*(["the rows of some tokens (run --query LAST)"] if queries == longest > LONG else []), last]
     advice = advice or f"request {', or '.join(ways)}"
     raise RequestError(f"{what} {_giga(needed)} GB{drawn} but {_giga(free)} GB are available: {advice}")
 
@@ -106,7 +112,7 @@ def _giga(size: int) -> str:
 
 
 def available() -> int | None:
-    """Return the bytes of memory available without swapping, or the rest of a container's limit if that is less.
+    """Return the bytes of memory available without swapping, or what is left of a container's limit if that is less.
 
     None if the system does not report it.
     """
@@ -142,11 +148,13 @@ def cgroup_room(folder: Path) -> int | None:
 
 
 NEEDS_OWN = "this needs attncli's own network"
-A_PART = {"encoder": "an encoder", "decoder": "a decoder"}
 
 
 def why_no_own_network(place: Place) -> str | None:
-    """Return why attncli has no network for a model, if so. Raises RequestError if its configuration can't be read."""
+    """Return why attncli has no network for a model; None if it has one.
+
+    Raises RequestError if the configuration can't be read.
+    """
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
     except NoOwnNetwork as error:
@@ -172,11 +180,12 @@ class Engine(Walker):
     """A model with its tokenizer, ready to compute the attention of texts. It answers requests with taps.
 
     name: "attncli", "transformers" or "instant". place: the location of the model. sha256: of its weights. tokenizer:
-    cuts the model's input. device: computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
+    splits texts. device: where it computes. parts: its kinds of attention, as in `AttentionRecord.kind`.
     `attncli.models.opening.Opening.of` describes how to open the model again in another process.
     """
 
     name: str
+    mask_bytes = 0  # bytes per query and key of a text, in masks that its network builds
 
     def __repr__(self) -> str:
         """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
@@ -198,22 +207,8 @@ class Engine(Walker):
         """
 
     @abstractmethod
-    def info_of(self, which: str | None) -> ModelInfo:
-        """Return the model's description with the layers and heads of one part. None is the default part."""
-
-    def has_one_part(self, option: str) -> RequestError:
-        """Return the error for an option of encoder-decoders on an encoder or a decoder."""
-        return RequestError(
-            f"{option} is for encoder-decoders, but {self.place.name} is {A_PART[self.parts[0]]}: omit it"
-        )
-
-    @property
-    def info(self) -> ModelInfo:
-        return self.info_of(None)
-
-    @abstractmethod
     def silencing(self, heads: Sequence[tuple[int, int]]) -> "Engine":
-        """Return the model with these heads silenced."""
+        """Return the model with these heads silenced, and no others."""
 
     def without(self, heads: NamedHeads) -> "Engine":
         """Return the model with these heads silenced, "3.1" or [(3, 1)]: their outputs are 0. It shares the weights.
@@ -228,46 +223,11 @@ class Engine(Walker):
             raise RequestError("--without selects no head: omit it, or write 3.1")
         return self.silencing(sorted({*self.silenced_heads, *named}))
 
-    def to_itself(self, which: str | None) -> str | None:
-        """Return `Request.which` for code about self-attention: by default the encoder of an encoder-decoder.
-
-        Raises RequestError for cross-attention.
-        """
-        if len(self.parts) == 1:
-            return which
-        if which == "cross":
-            raise RequestError(
-                "cross-attention is between two texts, but this needs self-attention: use --which encoder or decoder"
-            )
-        return which or self.parts[0]
-
-    def kind(self, which: str | None) -> str:
-        """Return the selected kind of self-attention. Raises RequestError as `to_itself` does."""
-        return self.to_itself(which) or self.parts[0]
-
-    def mask_of(self, mask: str | None, which: str | None) -> str:
-        """Return the name of the mask on self-attention; by default the one from the network's training."""
-        if mask is not None:
-            return mask
-        return "causal" if self.kind(which) == "decoder" else "padding"
-
-    def awake(self) -> "Engine":
-        """Return the model in torch, for what needs gradients or its parameters; itself if it is."""
+    def in_torch(self) -> "Engine":
+        """Return the model in torch, for gradients or access to its parameters; itself if it is in torch."""
         return self
 
     # --- tokens
-
-    def tokenize(self, inputs: Iterable[Input], pad_to: int | None, marked: bool = False) -> Iterator[Tokens]:
-        """Yield the tokens of each input. marked: its special tokens are written out, as in a chat.
-
-        Raises RequestError as `Tokenizer.encode` does.
-        """
-        for text, pair in inputs:
-            if marked:
-                tokens = self.tokenizer.encode_marked(text)
-                yield tokens if pad_to is None else self.tokenizer.pad(tokens, pad_to)
-            else:
-                yield self.tokenizer.encode(text, pair, pad_to)
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
         """Return the query tokens of the part, with the tokens of the other half of an encoder-decoder.
@@ -277,7 +237,7 @@ class Engine(Walker):
         return tokens
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the part's query tokens such that the last vectors are those of a decoder's output (see `ready`)."""
+        """Return the part's query tokens, so that the last vectors are a decoder's output (see `ready`)."""
         return self.ready(tokens, target)
 
     def writes(self, request: Request) -> bool:
@@ -305,7 +265,7 @@ class Engine(Walker):
 
         `attncli.Request` documents the other arguments.
 
-        Raises TypeError for a value that is no text, and RequestError as `answer` and `Request` do.
+        Raises TypeError for a value that is not text, and RequestError as `answer` and `Request` do.
         """
         check_text("text", text, "use attend_many(texts) for several")
         check_optional_text("pair", pair)
@@ -354,12 +314,12 @@ class Engine(Walker):
         before computing anything, if a record, or all together, would exceed the memory.
         """
         self.check(request)
-        texts = self.tokenize(inputs, request.pad_to, request.grouping.marked)
+        texts = self.tokenizer.encode_each(inputs, request.pad_to, request.grouping.marked)
         groups: Iterable[Iterable[Tokens]] = [texts] if together else ([one] for one in texts)
-        yield from self.attend_tokens(self.fitting(groups, request, copies=copies), request)
+        yield from self.attend_tokens(check_memory(self, groups, request, copies=copies), request)
 
     def check(self, request: Request) -> None:
-        """Raises RequestError for requests that this engine or model can't satisfy. No other place does."""
+        """Raises RequestError for requests that this engine or model can't satisfy. All these checks are here."""
         if request.measure == "norm" and request.vectors not in (None, "none"):
             raise RequestError("q and k belong to weights, not norms: omit --vectors, --terms or --measure norm")
         if self.silenced_heads:
@@ -374,32 +334,10 @@ class Engine(Walker):
             self.warn_of_outputs()
 
     def warn_of_outputs(self) -> None:
-        """Give a Notice for each prediction that is missing although config.json names its task."""
+        """Warn of each prediction that is missing although config.json names its task."""
         for name in ("heads", "classes", "tokens", "span"):
             if name in self.available_outputs.refused:
                 warnings.warn(f"no prediction: {self.available_outputs.refused[name]}", Notice, stacklevel=3)
-
-    def fitting(
-        self, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
-    ) -> Iterator[Tokens]:
-        """Yield the texts of these groups after checking memory. The records of a group's texts are in memory together,
-        under `masks` masks, with `copies` copies of their maps.
-
-        Raises RequestError if they would exceed the memory (`attncli.models.engine`).
-        """
-        info = self.info_of(request.which)
-        layers, heads, _ = request.choose_in(info.layers, info.heads)
-        for group in groups:
-            texts = list(group)
-            units = [len(axes_of(request.grouping, one).queries) for one in texts] * masks
-            vectors = 0
-            for one in texts:
-                part = self.of_part(request.which)
-                kept = part.resolve_selection(request).vectors if axes_of(request.grouping, one).apart else []
-                terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
-                vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
-            check_room(units, len(layers), len(heads), _DTYPE_BYTES.get(self.dtype_name, _RECORDED), vectors, copies)
-            yield from texts
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
@@ -415,7 +353,7 @@ class Engine(Walker):
         Texts are read ahead, so that those of similar length share batches. taps: read or change blocks before the
         request's own taps. They identify a text by its number in the batch.
         """
-        asked = self.resolve_selection(request)
+        asked = select_in(self, request)
         ready = (self.ready(one, request.target) for one in texts)
         for group in read_ahead(ready, len(asked.layers) * len(asked.heads), self.batch_tokens):
             taken: dict[int, TextResult] = {}
@@ -424,12 +362,6 @@ class Engine(Walker):
                 taken.update(zip(numbers, take_batch(self, batch, asked, request, taps), strict=True))
             for number in range(len(group)):
                 yield taken.pop(number)  # so that the caller can free its memory
-
-    def resolve_selection(self, request: Request) -> Selected:
-        """Return the selected layers and heads. Raises RequestError for a missing layer or head."""
-        choice = request.choose(self.select_layers, self.heads)
-        vectors = select_heads(request.vectors, choice, self.layers, self.heads)
-        return Selected(choice.layers, choice.heads, vectors, choice.pairs)
 
     # --- outputs
 
@@ -466,7 +398,7 @@ class Engine(Walker):
         """
         check_text("text", text, "predict each text separately")
         check_optional_text("pair", pair)
-        part = self.awake().of_part(None)
+        part = self.in_torch().of_part(None)
         from attncli.models.outputs import predict
 
         return predict(part, part.ready(self.tokenizer.encode(text, pair, pad_to)), output, mask)
@@ -479,11 +411,40 @@ class Engine(Walker):
         check_texts("texts", texts)
         from attncli.models.outputs import embed
 
-        return embed(self.awake().of_part("encoder" if len(self.parts) > 1 else None), texts)
+        return embed(self.in_torch().of_part("encoder" if len(self.parts) > 1 else None), texts)
+
+
+def check_memory(
+    engine: Engine, groups: Iterable[Iterable[Tokens]], request: Request, masks: int = 1, copies: float = 0
+) -> Iterator[Tokens]:
+    """Yield the texts of these groups after checking memory.
+
+    The records of a group's texts are in memory together, once per mask (`masks`), with `copies` copies of their maps.
+
+    Raises RequestError if they would exceed the memory (`attncli.models.engine`).
+    """
+    info = engine.of_part(request.which).info
+    layers, heads, _ = request.choose_in(info.layers, info.heads)
+    grouping = request.grouping
+    if len(engine.parts) > 1:  # the queries may be of a text that is not written yet
+        grouping = replace(grouping, queries=None)
+    for group in groups:
+        texts = list(group)
+        sizes, vectors = [], 0
+        for one in texts:
+            part, axes = engine.of_part(request.which), axes_of(grouping, one)
+            sizes += [(len(axes.queries), len(axes.keys))] * masks
+            kept = select_in(part, request).vectors if axes.apart else []
+            terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
+            vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
+        computed = _DTYPE_BYTES.get(engine.dtype_name, _RECORDED)
+        beside = engine.mask_bytes * max((len(one) for one in texts), default=0) ** 2
+        check_room(sizes, len(layers), len(heads), computed, vectors, copies, beside=beside)
+        yield from texts
 
 
 def check_model(model: object) -> None:
-    """Raises TypeError unless `model` is a model, for example if it is a name."""
+    """Raises TypeError if `model` is not a model, for example a name."""
     check_instance("model", model, Engine, "open one with attncli.load_model(name)")
 
 
@@ -507,7 +468,7 @@ def require_tapped(model: object, which: str | None = None) -> Engine:
     """
     check_model(model)
     assert isinstance(model, Engine)
-    return model.awake().of_part(which)
+    return model.in_torch().of_part(which)
 
 
 NEURONS = 75_000  # elements of q and k in a page of long texts if no heads are selected: 0.2 MB
@@ -534,7 +495,8 @@ def under_masks(
     part = engine.of_part(request.which)
     engine.check(request)
     texts = [
-        part.ready(one, request.target) for one in engine.tokenize(inputs, request.pad_to, request.grouping.marked)
+        part.ready(one, request.target)
+        for one in engine.tokenizer.encode_each(inputs, request.pad_to, request.grouping.marked)
     ]
     yield from tokens_under_masks(part, texts, request, masks, most, copies, taps)
 
@@ -551,14 +513,14 @@ def tokens_under_masks(
     """Yield the records of tokenized texts as `under_masks` does."""
     if request.vectors is None and request.measure == "weight":
         request = replace(request, vectors=vectors_within(part, texts, request, most, len(masks)))
-    texts = list(part.fitting([texts], request, len(masks), copies))
+    texts = list(check_memory(part, [texts], request, len(masks), copies))
     runs = [part.attend_tokens(texts, replace(request, mask=mask), taps) for mask in masks]
     for records in zip(*runs, strict=True):
         yield list(records)
 
 
 def vectors_within(model: Engine, texts: Sequence[Tokens], request: Request, most: float, masks: int = 1) -> str:
-    """Return the first heads, at least one, whose q, k and terms are at most `most` elements under all these masks.
+    """Return the first heads, at least one, whose q, k and terms have at most `most` elements under all these masks.
 
     For texts of at most SHORT tokens, they may have as many elements as the weights plus ALWAYS, which allows all heads
     of BERT. The result is written as in `Request.vectors`.

@@ -4,8 +4,8 @@
                  ▲                                    │
                  └── the new token alone, with the keys and values of all before it
 
-Attention to the past is all that a new token needs of it. So a tap keeps the keys and values of every layer, and puts
-them before those of the new token (`KeysAndValues`). Networks of transformers read the whole text again at each step.
+A new token needs the past only through attention. So a tap caches the keys and values of every layer, and puts them
+before those of the new token (`KeysAndValues`). Networks of transformers read the whole text again at each step.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,8 +37,8 @@ LIKELY = 5  # next tokens whose probabilities are kept for each step
 
 
 @dataclass(frozen=True)
-class Manner:
-    """The choice of tokens: the most likely one, or a draw from the smallest set whose probabilities sum to top_p.
+class Sampling:
+    """How tokens are chosen: the most likely one, or a draw from the smallest set whose probabilities sum to top_p.
 
     temperature: a divisor of the logits before a draw. Source of top_p: Holtzman et al. 2020, section 3.1.
     """
@@ -53,7 +53,7 @@ class Manner:
 class Step(NamedTuple):
     """One step of writing: the token chosen, its probability, and the most likely ones with theirs, the best first.
 
-    Probabilities are the model's own, before temperature and top_p.
+    Probabilities are the model's own, before temperature and top_p. ends: the token ends the text.
     """
 
     token: int
@@ -63,22 +63,23 @@ class Step(NamedTuple):
 
 
 class KeysAndValues(Tap):
-    """Keeps keys and values of every layer, and puts them before those of the new tokens.
+    """Caches keys and values of every layer, and puts them before those of the new tokens.
 
-    most: the number of tokens for which there is room. kept: how many tokens have passed all layers.
+    most: the number of tokens that fit. kept: the number of tokens that have passed all layers. by_layer: keys and
+    values `[text, head, most, head_dim]`.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.kept = 0
-        self.rooms: dict[int, tuple[Tensor, Tensor]] = {}
+        self.by_layer: dict[int, tuple[Tensor, Tensor]] = {}
 
     def begin(self, block: Block) -> Block:
         new = slice(self.kept, self.kept + block.key.shape[2])
-        if block.layer not in self.rooms:
+        if block.layer not in self.by_layer:
             shapes = [(*one.shape[:2], self.most, one.shape[-1]) for one in (block.key, block.value)]
-            self.rooms[block.layer] = block.key.new_empty(shapes[0]), block.value.new_empty(shapes[1])
-        keys, values = self.rooms[block.layer]
+            self.by_layer[block.layer] = block.key.new_empty(shapes[0]), block.value.new_empty(shapes[1])
+        keys, values = self.by_layer[block.layer]
         keys[:, :, new], values[:, :, new] = block.key, block.value
         return block._replace(
             key=keys[:, :, : new.stop], value=values[:, :, : new.stop], queries=new, keys=slice(0, new.stop)
@@ -86,18 +87,21 @@ class KeysAndValues(Tap):
 
 
 def write(
-    model: InTorch, tokens: Tokens, manner: Manner = Manner(), taps: Sequence[Tap] = (), written: Sequence[int] = ()
+    model: InTorch,
+    tokens: Tokens,
+    sampling: Sampling = Sampling(),
+    taps: Sequence[Tap] = (),
+    written: Sequence[int] = (),
 ) -> Iterator[Step]:
-    """Write on from a text: yield each step until the end token, `max_tokens` or the model's last position.
+    """Continue a text: yield each step until the end token, `max_tokens` or the model's last position.
 
-    tokens: of an encoder-decoder its input (`InTorch.ready` is not needed). taps: read or change the blocks of every
-    step; queries and keys of a block are counted from the beginning of the text. written: ids that already follow the
-    text.
+    tokens: the text; for an encoder-decoder, the encoder's text alone. taps: read or change the blocks of every step;
+    queries and keys of a block are counted from the beginning of the text. written: ids that already follow the text.
 
     Raises RequestError if the model predicts no next token, or its numbers are not finite.
     """
     output = next_output(model)
-    ends, draw = end_tokens(model.place), torch.Generator().manual_seed(manner.seed)
+    ends, draw = end_tokens(model.place), torch.Generator().manual_seed(sampling.seed)
     new: Sequence[int] = written
     if isinstance(model, TransformersModel):
         room = model.fed.max_tokens - 1 if model.paired else model.tokenizer.max_tokens - len(tokens)
@@ -107,17 +111,17 @@ def write(
         assert isinstance(model, Model)
         new = [*tokens.ids, *written]
         room = model.tokenizer.max_tokens - len(new)
-        logits_after = _with_cache(model, tokens, output, len(new) + min(manner.max_tokens, room), taps)
+        logits_after = _with_cache(model, tokens, output, len(new) + min(sampling.max_tokens, room), taps)
     if room < 1:
         raise RequestError(f"the text fills all positions of {model.place.name}: shorten it")
-    most = min(manner.max_tokens, room)
+    most = min(sampling.max_tokens, room)
     for _ in range(most):
         with torch.inference_mode():
             logits = logits_after(new).cpu().double()
             if not bool(logits.isfinite().all()):
                 raise RequestError(f"the logits of {model.place.name} are not finite: use another --dtype")
             probabilities = logits.softmax(dim=-1)
-            token = choose(logits, manner, draw)
+            token = choose(logits, sampling, draw)
             best = probabilities.topk(min(LIKELY, len(probabilities)))
         likely = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
         step = Step(token, float(probabilities[token]), likely, token in ends)
@@ -128,10 +132,10 @@ def write(
 
 
 def prompt_tokens(model: InTorch, text: str, pair: str | None = None) -> Tokens:
-    """Return the tokens of a text to write on from: a decoder's without the special token that ends a text."""
+    """Return the tokens of a text to continue: for a decoder, without the special token that ends a text."""
     tokens = model.tokenizer.encode(text, pair)
     last = len(tokens) - 1
-    added = tokens.special[last] and tokens.words[last] is None  # not written out in the text
+    added = tokens.special[last] and tokens.words[last] is None  # not part of the text itself
     return tokens.take(range(last)) if model.part == "decoder" and added and last > 0 else tokens
 
 
@@ -145,7 +149,7 @@ def next_output(model: InTorch) -> Output:
 
 
 def end_tokens(place: Place) -> set[int]:
-    """Return the ids after which a model writes no more: `eos_token_id` of generation_config.json, else config.json."""
+    """Return the ids that end a text: `eos_token_id` of generation_config.json, otherwise of config.json."""
     for name in (GENERATION_FILE, CONFIG_FILE):
         path = place.path / name
         stated: Any = read_config(path).get("eos_token_id") if path.is_file() else None
@@ -155,13 +159,13 @@ def end_tokens(place: Place) -> set[int]:
     return set()
 
 
-def choose(logits: Tensor, manner: Manner, draw: torch.Generator) -> int:
-    """Return the most likely token, or one drawn as `Manner` says. logits: float64 `[token of the vocabulary]`."""
-    if not manner.sample:
+def choose(logits: Tensor, sampling: Sampling, draw: torch.Generator) -> int:
+    """Return the most likely token, or one drawn by `Sampling`. logits: float64 `[token of the vocabulary]`."""
+    if not sampling.sample:
         return int(logits.argmax())
-    probabilities, order = (logits / manner.temperature).softmax(dim=-1).sort(descending=True)
+    probabilities, order = (logits / sampling.temperature).softmax(dim=-1).sort(descending=True)
     before = probabilities.cumsum(dim=-1) - probabilities  # the sum of all more likely ones
-    kept = probabilities.masked_fill(before >= manner.top_p, 0.0)
+    kept = probabilities.masked_fill(before >= sampling.top_p, 0.0)
     kept[0] = probabilities[0]  # the likeliest, however small top_p is
     return int(order[torch.multinomial(kept, 1, generator=draw)])
 
@@ -193,14 +197,14 @@ def _read_again(
         written.extend(new)
         text = extend(model, tokens, written)
         [hidden] = model.last_hidden([text], taps=taps)
-        [[logits]] = output([hidden], [text], [[len(text.spoken) - 1]])
+        [[logits]] = output([hidden], [text], [[len(text.output_tokens) - 1]])
         return logits
 
     return logits_after
 
 
 def extend(model: InTorch, tokens: Tokens, ids: Sequence[int]) -> Tokens:
-    """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
+    """Return a text's tokens followed by written ones. In an encoder-decoder these are the decoder's."""
     return model.extend(tokens, ids) if isinstance(model, TransformersModel) else model.tokenizer.extend(tokens, ids)
 
 
@@ -221,7 +225,7 @@ def next_probabilities(
     The result is float64 `[1 + written, token of the vocabulary]`.
     """
     text = extend(model, tokens, written)
-    output, count = next_output(model), len(text.spoken)
+    output, count = next_output(model), len(text.output_tokens)
     with torch.inference_mode():
         [hidden] = model.last_hidden([text], mask, taps)
         [logits] = output([hidden], [text], [list(range(count - len(written) - 1, count))])
@@ -233,7 +237,8 @@ def with_steps(
 ) -> AttentionRecord:
     """Return the record of a text that ends in written tokens, with the most likely tokens at every step.
 
-    text: all its tokens (`extend`). grouping: of the record. Stretches have no steps: their record stays as it is.
+    text: all its tokens (`extend`). grouping: of the record. If units are stretches of many tokens, the record stays
+    unchanged.
     """
     if in_stretches(record):
         return record
@@ -241,7 +246,7 @@ def with_steps(
     names, notation, ends = model.tokenizer.backend.id_to_token, writer(model).notation, {one[-1] for one in groups}
     answers = []
     for place, step in enumerate(steps, start - 1):
-        for token, probability in step.likely if place in ends else []:  # inside a word the next piece is no choice
+        for token, probability in step.likely if place in ends else []:  # inside a word the next piece is not shown
             [word] = notation.read([names(token) or f"<{token}>"], [False])
             answers.append(Answer(word, float(np.log(max(probability, 1e-38))), probability, place, place + 1))
     prediction = PredictionSummary("next", "next", True, answers)
@@ -249,5 +254,5 @@ def with_steps(
 
 
 def writer(model: InTorch) -> Tokenizer:
-    """Return the tokenizer of what a model writes."""
+    """Return the tokenizer of a model's output."""
     return model.fed if isinstance(model, TransformersModel) and model.paired else model.tokenizer

@@ -1,11 +1,11 @@
-"""Find attention that a network's own code writes by hand, while it runs, and make a block of it.
+"""Find attention that a network's own code computes by hand, while it runs, and build a block from it.
 
-    scores = query @ key.mT / scale + bias + mask      a product of two activations, followed
+    scores = query @ key.mT / scale + bias + mask      a product of two activations, which is followed
     weights = softmax(scores)                          to a softmax over its keys
     output = weights @ value                           and on to the values
 
-Scores are followed through scales, terms, masks, and other shapes and dtypes. Whatever else is done to them becomes a
-term: the difference to the scaled product.
+Scores are followed through scales, terms, masks, and changes of shape and dtype. Any other change becomes a term: the
+difference from the scaled product.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,15 +25,16 @@ _SAME = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16",
 }  # fmt: skip
 _MASKING = {"masked_fill", "masked_fill_", "where"}
-_HIDDEN = -9e3  # what masks add is less: -1e4 in old networks, in others the lowest number of the dtype
+_HIDDEN = -9e3  # masks add less than this: -1e4 in old networks, in others the lowest number of the dtype
 
-_ROUNDED = 1e-5  # a difference of scores that is less of the largest is none
+_ROUNDED = 1e-5  # differences of scores below this share of the largest are rounding
 
 
 class Product(NamedTuple):
     """A product of matrices, `left @ right`, of `[..., row, inner]` and `[..., inner, column]`.
 
-    scale: its factor. added: what is added to it. restore: gives `[..., row, column]` the layout of the call's result.
+    scale: its factor. added: the tensor added to it. restore: converts `[..., row, column]` to the layout of the call's
+    result.
     """
 
     left: Tensor
@@ -48,7 +49,7 @@ class Product(NamedTuple):
 
 
 class WrittenScores(NamedTuple):
-    """Scores of queries and keys: scale · query @ key + terms, where `exact` and not masked.
+    """Scores of queries and keys: scale · query @ key + terms, if `exact` and not masked.
 
     query `[..., query, size]`, key `[..., size, key]`.
     """
@@ -61,7 +62,7 @@ class WrittenScores(NamedTuple):
 
 
 class WrittenWeights(NamedTuple):
-    """Weights `[..., query, key]`: the softmax of `final`, masked scores. changed: something was done to them since."""
+    """Weights `[..., query, key]`: the softmax of `final`, masked scores. changed: they were changed afterwards."""
 
     scores: WrittenScores
     final: Tensor
@@ -71,12 +72,12 @@ class WrittenWeights(NamedTuple):
     def block(self, value: Tensor, texts: int) -> Block:
         """Return the block of these weights. value `[..., key, size]`.
 
-        Raises RuntimeError where queries, keys and weights don't fit each other.
+        Raises RuntimeError if the shapes of queries, keys and weights don't match.
         """
         lead = self.final.shape[:-2]
 
         def heads(x: Tensor) -> Tensor:
-            """Return `[text, head, ...]`, 1 where x is the same for all."""
+            """Return `[text, head, ...]`, with size 1 if x is the same for all."""
             if len(lead) > 2:
                 return x.expand(*lead, *x.shape[-2:]).flatten(1, -3)
             if x.dim() == 3 and len(x) == lead.numel():
@@ -114,7 +115,7 @@ class HandWritten:
         return None if product is None or product.added is not None else (weights, product)
 
     def follow(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        """Note what a call of torch gave, if it is scores or weights."""
+        """Remember the result of a call of torch, if it is scores or weights."""
         if not isinstance(result, Tensor) or result.is_nested:
             return
         if name in PRODUCTS:
@@ -160,13 +161,13 @@ def _changed(scores: WrittenScores, name: str, args: Sequence[Any], given: Tenso
 
 
 def _without_mask(added: Tensor) -> tuple[Tensor, ...]:
-    """Return what a tensor adds to scores that it does not hide; nothing if that is 0."""
+    """Return the part of an added tensor that does not hide scores; nothing if it is 0."""
     bias = added.masked_fill(added <= _HIDDEN, 0.0)
     return (bias,) if bool(bias.any()) else ()
 
 
 def _product(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Product | None:
-    """Return the product that a call of torch computes; None if it is not one of two matrices."""
+    """Return the product that a call of torch computes; None if it does not multiply two matrices."""
     tensors = list(tensors_of(args, kwargs))
     if name == "baddbmm":
         factors = dict(zip(("beta", "alpha"), args[3:], strict=False)) | dict(kwargs)
@@ -195,7 +196,7 @@ def _product(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Produ
 
 
 def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    """Yield the tensors of a call, also those in lists."""
+    """Yield the tensors of a call, including tensors in lists."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor):
             yield value

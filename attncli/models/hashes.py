@@ -33,7 +33,7 @@ def weights_sha256(paths: Sequence[Path]) -> str:
 
 
 def check_sha256(place: Place) -> str:
-    """Return the SHA-256 of a model's weights (`weights_sha256`). Raises RequestError if it was published otherwise."""
+    """Return the SHA-256 of a model's weights (`weights_sha256`). Raises RequestError if another one was published."""
     found = weights_sha256(place.weights)
     if place.sha256 is not None and found != place.sha256:
         raise RequestError(

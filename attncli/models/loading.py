@@ -16,7 +16,7 @@ from attncli.models.engine import Engine
 from attncli.models.families.family import NoOwnNetwork
 from attncli.models.hashes import check_sha256
 from attncli.models.hub import locate
-from attncli.models.own_code import left_aside, own_code
+from attncli.models.own_code import own_code, without_own_code
 from attncli.models.own_model import OwnModel
 from attncli.models.weights import open_checkpoint, read_parameters, some_of
 from attncli.text.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ E = TypeVar("E", bound="OwnModel")
 def load_model(
     name: str | os.PathLike[str] = "minilm", device: str = "auto", dtype: str = "float32", engine: str = "auto"
 ) -> Engine:
-    """Load a model by alias, Hub repository id, directory, or .gguf file; a `Path` is one of the latter.
+    """Load a model by alias, Hub repository id, directory, or .gguf file. A `Path` is always a directory or a file.
 
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", "mps"; dtype: "float32", "float64",
     "bfloat16", "float16". engine: "attncli" for this program's own networks (`attncli.models.families`);
@@ -49,7 +49,7 @@ def load_model(
     choices.check("engine", engine, choices.EngineName)
     from attncli.models.devices import pick_device, pick_dtype
 
-    pick_device(device), pick_dtype(dtype)  # raises errors before anything is fetched
+    pick_device(device), pick_dtype(dtype)  # raises errors before anything is downloaded
     return load_from(locate(name), device, dtype, engine)
 
 
@@ -57,7 +57,7 @@ def load_from(place: Place, device: str, dtype: str, engine: str) -> Engine:
     """Load a model whose files have been located, as `load_model` does."""
     if engine == "instant":
         if device not in ("auto", "cpu") or dtype != "float32":
-            raise RequestError("--engine instant computes on the CPU in float32: leave --device and --dtype out")
+            raise RequestError("--engine instant computes on the CPU in float32: omit --device and --dtype")
         instant = load_instant(place, device)
         if instant is None:
             raise RequestError(f"there is no network in NumPy for {place.name}: omit --engine instant")
@@ -90,7 +90,7 @@ def _tokenizer_of_transformers(directory: Path) -> Any:
 
 
 def load_instant(place: Place, device: str) -> "Instant | None":
-    """Load a model's network in NumPy; None if there is none for it. device: where torch computes what NumPy does not.
+    """Load a model's network in NumPy; None if it has none. device: for the requests that torch computes.
 
     Raises RequestError as `load_model` does.
     """
@@ -102,8 +102,8 @@ def load_instant(place: Place, device: str) -> "Instant | None":
         return None
     if why_not(config) is not None or any(path.suffix != ".safetensors" for path in weight_files(place.path)):
         return None
-    awake = partial(_load_in_torch, place, device, "float32", notified=True)
-    return _load_own(place, config, partial(Instant, awake=awake), "mapped")
+    open_in_torch = partial(_load_in_torch, place, device, "float32", notified=True)
+    return _load_own(place, config, partial(Instant, open_in_torch=open_in_torch), "mapped")
 
 
 def check_runs(place: Place) -> None:
@@ -136,7 +136,7 @@ def _load_own(
     place: Place, config: ModelConfig, make: "Callable[..., E]", framework: str, notified: bool = False
 ) -> "E":
     """Load a model with attncli's own network. make: the model's class. framework: as for `open_checkpoint`. notified:
-    its notices have been given.
+    the notices have already been given.
     """
     sha256 = check_sha256(place)
     tokenizer = Tokenizer.from_directory(
@@ -151,7 +151,7 @@ def _load_own(
     checkpoint = open_checkpoint(place.path, config.family.prefixes, framework)
     if notified:
         return make(place, config, tokenizer, checkpoint, sha256)
-    with left_aside(place.name, native(config.stated)) as code:
+    with without_own_code(place.name, native(config.stated)) as code:
         model = make(place, config, tokenizer, checkpoint, sha256)
         if model.surplus and code is not None:
             raise RequestError(f"{config.model_type} has no {some_of(model.surplus)}")

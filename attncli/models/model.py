@@ -103,7 +103,7 @@ class Model(OwnModel, InTorch):
 
 
 def own_network(model: Engine) -> Model | None:
-    """Return the model, if attncli runs its network in torch; None where transformers runs it, or NumPy does."""
+    """Return the model if attncli runs its network in torch; None if transformers or NumPy runs it."""
     return model if isinstance(model, Model) else None
 
 
@@ -132,17 +132,16 @@ def layer_masks(real: Tensor, config: ModelConfig, name: str) -> list[LayerMask 
     """
     length = real.shape[1]
     real = real[:1] if bool(real.all()) else real
-    every = bool(real.all())  # then [PAD] needs no rule, whose mask would be a copy
-    mask = self_mask(real, *(rule for rule in MASKS[name] if not (every and rule is no_padding)))
+    mask = self_mask(real, *(rule for rule in MASKS[name] if rule is not no_future))
     shown = None if bool(mask.all()) else mask
     windows = windows_of(config, length)
-    causal = every and [rule for rule in MASKS[name] if rule is not no_padding] == [no_future]
-    made = {window: LayerMask(shown, window, causal and window is None) for window in set(windows)}
-    return [None if window is None and shown is None else made[window] for window in windows]
+    causal = no_future in MASKS[name] and length > 1
+    made = {window: LayerMask(shown, window, causal) for window in set(windows)}
+    return [None if window is None and shown is None and not causal else made[window] for window in windows]
 
 
 def windows_of(config: ModelConfig, length: int) -> list[Window | None]:
-    """Return the window of each layer; None where it hides nothing of so many tokens."""
+    """Return the window of each layer; None if it hides nothing in a text of this length."""
     return [None if reach is None or reach >= length - 1 else Window(reach) for reach in config.reach]
 
 

@@ -16,7 +16,7 @@ First come the linear layers and embeddings, whose values come from a checkpoint
 import its decompositions for that, which takes a second. Linear layers take nearly all of a network's time. They use
 oneDNN's matrix product if available. For float32 on a CPU, torch uses MKL, which reaches about half of oneDNN's rate
 on processors that are not Intel's (126 ms against 63 ms for 4096 x 768 x 3072 on an AMD EPYC 9005, and the same factor
-from 1 token to 4096). The numbers agree to the last bits.
+from 1 token to 4096). The numbers agree except in the last bits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,10 +38,10 @@ from attncli.attention import (
     Rotary,
     RotaryScore,
 )
-from attncli.attention.multihead import norm_size, normed
+from attncli.attention.multihead import apply_norm, norm_size
 from attncli.attention.positions import PROJECTIONS
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Biased, Conv, Disentangling, Positions, Turned
+from attncli.models.families.family import Conv, Disentangling, Positions, RelativeBiasPositions, RotaryPositions
 from attncli.models.weighing import weigh
 
 # torch.compile uses the same operator for frozen weights. It has no gradient.
@@ -155,9 +155,9 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
         else:
             if positions not in shared:
                 match positions:
-                    case Turned():
+                    case RotaryPositions():
                         shared[positions] = RotaryScore(Rotary(**asdict(positions)))
-                    case Biased():
+                    case RelativeBiasPositions():
                         shared[positions] = RelativeBias(config.heads, positions.buckets, positions.furthest, Embedding)
                     case _:
                         shared[positions] = PositionalScore()
@@ -302,7 +302,7 @@ class Layer(nn.Module):
     def stations(self, x: Tensor, attended: Tensor) -> Iterator[tuple[str, Tensor, str]]:
         """Yield the name, the vectors and the kind of every step after the heads; the last one is the layer's output.
 
-        Kinds: "stream", the vectors that go on; "added", what is added to them; "read", what feed-forward reads.
+        Kinds: "stream", the residual stream; "added", vectors added to it; "read", the input of feed-forward.
         """
         attended = self.attention_output_norm(self.attention.output(attended))
         yield "attention", attended, "added"
@@ -344,7 +344,7 @@ def _some_heads(
     else:
         bias = None if part.bias is None else part.bias.unflatten(0, (-1, attention.head_dim))[needed].flatten()
         made = F.linear(x, weight[needed].flatten(0, 1), bias)
-    by_head = attention.split_heads(normed(norm, made))
+    by_head = attention.split_heads(apply_norm(norm, made))
     return by_head if needed == own else by_head[:, [needed.index(one) for one in own]]
 
 

@@ -39,9 +39,9 @@ class Opening:
         return self._without(load_from(locate(self.name), self.device, self.dtype, self.engine))
 
     def open_for_answers(self) -> "Engine":
-        """Open the model for records of short texts: in NumPy, without importing torch, if it can be.
+        """Open the model for records of short texts: in NumPy, without importing torch, if possible.
 
-        What else is asked of it opens the model in torch then. Raises RequestError as `open` does.
+        Other requests then open the model in torch. Raises RequestError as `open` does.
         """
         from attncli.models.hub import locate
         from attncli.models.loading import load_from, load_instant

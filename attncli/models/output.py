@@ -71,7 +71,7 @@ class Output:
     @cached_property
     def network(self) -> nn.Module:
         """Return the network from the vectors read, `[vector, size]`. Raises RequestError if its files are damaged."""
-        with torch.inference_mode(False):  # what is read in inference mode could have no gradient later
+        with torch.inference_mode(False):  # tensors read in inference mode can't have a gradient later
             return self.load()
 
     def __call__(
@@ -96,7 +96,7 @@ class Output:
         return [part[0] for part in parts] if self.pooling else list(parts)
 
     def places(self, tokens: Tokens) -> list[int]:
-        """Return the places of the tokens whose vectors the output depends on."""
+        """Return the positions of the tokens whose vectors the output depends on."""
         if not self.pooling:
             return list(range(len(tokens)))
         real = tokens.real

@@ -38,7 +38,7 @@ from attncli.models.walk import Walker
 from attncli.models.weights import Checkpoint, open_checkpoint
 from attncli.record.parts import PredictionSummary
 from attncli.text.tokenizer import Tokenizer
-from attncli.text.tokens import Fed, Read, Tokens, masked
+from attncli.text.tokens import DecoderInput, EncoderInput, Tokens, mask_positions
 
 _MOST_LABELS = 10**6
 FUNCTIONS = {"regression": None, "single_label_classification": SOFTMAX, "multi_label_classification": SIGMOID}
@@ -191,7 +191,10 @@ def modules_of(directory: Path) -> list[Module]:
 
 
 def module(directory: Path, kind: str, path: str) -> Module:
-    """Raises ValueError for a class or a folder that is not one of theirs; OSError and ValueError for its settings."""
+    """Return a module of sentence-transformers, with its settings.
+
+    Raises ValueError for another class, and a folder outside the model's; OSError and ValueError for its settings.
+    """
     if not kind.startswith(_OWN):
         raise ValueError(f"{reprlib.repr(kind)} is the model's own code, which is not run")
     if path != Path(path).name or "\\" in path or path == "..":
@@ -231,7 +234,7 @@ def embedding_settings(directory: Path, max_tokens: int) -> _EmbeddingSettings:
     file = directory / next((one for one in SENTENCE_FILES if (directory / one).is_file()), SENTENCE_FILES[0])
     lower = _setting(file, "do_lower_case", "true or false", bool) or False
     most = _setting(file, "max_seq_length", "a number of tokens", int, float)
-    if most is None:  # version 6 writes it there, a number far too large where there is no limit
+    if most is None:  # version 6 writes it there, as a huge number if there is no limit
         most = _setting(directory / "tokenizer_config.json", "model_max_length", "a number of tokens", int, float)
     if most is None:
         most = max_tokens
@@ -295,7 +298,7 @@ def sentence_embedding(model: Walker) -> Output:
         raise RequestError(f"{model.place.path}: no Pooling follows the encoder in modules.json")
     size = model.info.hidden_size
     if pooling.size("embedding_dimension", "word_embedding_dimension") != size:
-        raise pooling.refused(f"it pools vectors of a size other than the encoder's {size}")
+        raise pooling.refused(f"it pools vectors whose size is not the encoder's {size}")
     poolings = _poolings_of(pooling)
     size *= len(poolings)
     loaders: list[Callable[[], nn.Module]] = []
@@ -366,7 +369,7 @@ def output_of(model: Walker, name: str | None, texts: Sequence[Tokens] = ()) -> 
     """
     outputs, refused = model.available_outputs
     if name is None:
-        name = "words" if "words" in outputs and any(map(masked, texts)) else next(iter(outputs), None)
+        name = "words" if "words" in outputs and any(map(mask_positions, texts)) else next(iter(outputs), None)
     if name in outputs:
         return name, outputs[name]
     if why := refused.get(name or "") or "; ".join(refused.values()):
@@ -400,12 +403,12 @@ def find_answering(model: Walker, tokens: Tokens) -> tuple[str, Output, list[int
     None if there is no such output or no answer: embeddings, words without [MASK], and the next token in an
     encoder-decoder, whose decoder has already written it.
     """
-    if not model.available_outputs.outputs or isinstance(tokens, Read | Fed):
+    if not model.available_outputs.outputs or isinstance(tokens, EncoderInput | DecoderInput):
         return None
     name, output = output_of(model, None, [tokens])
     match output.kind:
         case "words":
-            rows = masked(tokens)
+            rows = mask_positions(tokens)
         case "next":
             rows = tokens.real[-1:] if model.part == "decoder" else []
         case _:

@@ -1,4 +1,4 @@
-"""Checkpoints that come with code of their own, which attncli never runs."""
+"""Checkpoints that come with their own code, which attncli never runs."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,16 +21,16 @@ def own_code(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def needs_its_code(code: str, why: str) -> str:
+def own_code_error(code: str, why: str) -> str:
     """Return the error text for a checkpoint whose network needs its own code."""
     return (
-        f"it needs code of its own (auto_map: {code}), which attncli does not run: {shorten(why, 120)}; use another "
+        f"it needs its own code (auto_map: {code}), which attncli does not run: {shorten(why, 120)}; use another "
         "model, such as those that attncli models lists"
     )
 
 
 @contextmanager
-def left_aside(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
+def without_own_code(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
     """Read a checkpoint's tensors inside the block without running the checkpoint's own code. Yields `own_code`.
 
     If there is such code, a RequestError inside the block becomes one that says that the code is needed. If there is no
@@ -42,7 +42,7 @@ def left_aside(name: str, config: Mapping[str, Any]) -> Iterator[str | None]:
     except RequestError as error:
         if code is None:
             raise
-        raise RequestError(f"{name}: {needs_its_code(code, str(error))}") from error
+        raise RequestError(f"{name}: {own_code_error(code, str(error))}") from error
     if code is not None:
-        text = f"{name} comes with its own code (auto_map: {code}), which is not run: its tensors match"
-        warnings.warn(f"{text} {config['model_type']}, which runs it", Notice, stacklevel=4)
+        text = f"{name} comes with its own code (auto_map: {code}), which is not run: its tensors fit the network"
+        warnings.warn(f"{text} of type {config['model_type']}, which is run instead", Notice, stacklevel=4)

@@ -15,12 +15,13 @@ from attncli.models.block import Tap
 from attncli.models.checkpoint_files import Place
 from attncli.models.config import TABLE, ModelConfig, values_of
 from attncli.models.engine import Engine
-from attncli.models.families.family import TaskHead, Turned
+from attncli.models.families.family import RotaryPositions, TaskHead
+from attncli.models.parts import error_of_one_part
 from attncli.models.rows import OwnRows, Rows
 from attncli.models.walk import Beginning, Ending, walk
 from attncli.models.weights import Checkpoint, check_shapes
 from attncli.record import ModelInfo, Request
-from attncli.record.parts import Turning
+from attncli.record.parts import Rotation
 from attncli.record.selection import heads_list
 from attncli.text.tokenizer import Names, Tokenizer
 from attncli.text.tokens import Tokens
@@ -56,7 +57,8 @@ class OwnModel(Engine):
         """Return the heads, (layer, head), whose outputs are 0."""
         return self.network.silenced_heads
 
-    def info_of(self, which: str | None) -> ModelInfo:
+    @property
+    def info(self) -> ModelInfo:
         return ModelInfo(
             name=self.place.name,
             path=str(self.place.path),
@@ -80,16 +82,16 @@ class OwnModel(Engine):
     def head_dim(self) -> int:
         return self.config.head_dim
 
-    def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
+    def rotation(self, heads: Sequence[tuple[int, int]], places: Ints) -> Rotation | None:
         """Return the rotation of these heads at these positions. All heads of a network rotate the same pairs."""
         positions = [self.config.positions[layer] for layer, _ in heads]
-        turned = [one for one in positions if isinstance(one, Turned)]
+        turned = [one for one in positions if isinstance(one, RotaryPositions)]
         if not turned:
             return None
         of_pairs = pairs(turned[0])
         none = np.zeros(len(of_pairs))
-        found = np.array([rates(one, np.float64) if isinstance(one, Turned) else none for one in positions])
-        return Turning(found, of_pairs, places, places)
+        found = np.array([rates(one, np.float64) if isinstance(one, RotaryPositions) else none for one in positions])
+        return Rotation(found, of_pairs, places, places)
 
     def usual_mask(self, mask: str | None) -> str:
         """Return the mask's name, by default the training mask: it hides [PAD], and in a decoder the future."""
@@ -153,26 +155,26 @@ class OwnModel(Engine):
 
     def of_part(self, which: str | None) -> "OwnModel":
         if which not in (None, self.part):
-            raise self.has_one_part("--which")
+            raise error_of_one_part(self, "--which")
         return self
 
     def check(self, request: Request) -> None:
         for option, value in (("--which", request.which), ("--target", request.target)):
             if value is not None:
-                raise self.has_one_part(option)
+                raise error_of_one_part(self, option)
         super().check(request)
 
 
 # --- rotary positions ------------------------------------------------------------------------------------
 
 
-def rates(rotary: Turned, dtype: Any) -> npt.NDArray[Any]:
+def rates(rotary: RotaryPositions, dtype: Any) -> npt.NDArray[Any]:
     """Return the angle between neighbouring positions for each pair, `[rotated / 2]`: base^(-2i / rotated)."""
     pair = np.arange(0, rotary.rotated, 2, dtype=dtype)
     return 1 / dtype(rotary.base) ** (pair / dtype(rotary.rotated)) / np.array(rotary.stretch, dtype)
 
 
-def pairs(rotary: Turned) -> Ints:
+def pairs(rotary: RotaryPositions) -> Ints:
     """Return the two elements of every pair, int `[rotated / 2, 2]`."""
     elements = np.arange(rotary.rotated)
     return elements.reshape(-1, 2) if rotary.interleaved else elements.reshape(2, -1).T

@@ -34,8 +34,9 @@ _BERT_VOCABULARY = 30522, 0  # size and [PAD] of bert-base-uncased's, shared by 
 
 
 def random_model(name: str, device: str = "auto", dtype: str = "float32", seed: int = 0) -> tuple[Model, Reference]:
-    """Return the architecture of this name with random weights, in attncli and in transformers. Nothing is fetched or
-    written.
+    """Return the architecture of this name with random weights, in attncli and in transformers.
+
+    Nothing is downloaded or written.
 
     The name is an alias, or a model whose config.json is on this machine. transformers names the tensors,
     `peaked_tensors` draws them, and our encoder loads them as from a checkpoint. The tokenizer is the architecture's

@@ -6,7 +6,7 @@ texts of equal length at a time. A single text is a batch of one.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,8 +31,8 @@ class LayerMask:
     """The cells that a layer's queries may attend to, for texts of one length: the texts' mask and the layer's window.
 
     shown: bool `[1 or text, 1 or head, 1 or query, key]`, True = may attend, shared by layers; None for everything.
-    window: the layer's own, computed only for the needed queries and keys; None if the layer sees everything.
-    causal: `shown` hides the future and nothing else, which fused kernels know without a mask.
+    window: the layer's own; None if the layer sees everything. causal: the future is hidden. Both are computed only for
+    the needed queries and keys.
     """
 
     shown: Array | None
@@ -40,26 +40,36 @@ class LayerMask:
     causal: bool = False
 
     def of(self, queries: slice, keys: slice, device: Any = None) -> Array | None:
-        """Return the mask of some queries and keys, bool `[1 or text, 1 or head, 1 or query, key]`; None for none."""
+        """Return the mask of some queries and keys, bool `[1 or text, 1 or head, 1 or query, key]`; None if none."""
         shown = self.shown
         if shown is not None:
             shown = shown[..., slice(None) if shown.shape[2] == 1 else queries, keys]
+        if self.causal:
+            from attncli.attention import causal_mask
+
+            counts = queries.stop - queries.start, keys.stop - keys.start
+            past = causal_mask(*counts, device, first=queries.start - keys.start)[None, None]
+            shown = past if shown is None else shown & past
         if self.window is None:
             return shown
         near = self.window.near(queries, keys, device)[None, None]
         return near if shown is None else shown & near
 
+    def hiding(self, shown: Array) -> "LayerMask":
+        """Return the mask that also hides what `shown` hides."""
+        return replace(self, shown=shown if self.shown is None else shown & self.shown)
+
     def some_texts(self, texts: slice) -> "LayerMask":
         """Return the mask of some of the texts."""
         if self.shown is None or len(self.shown) == 1:
             return self
-        return LayerMask(self.shown[texts], self.window)
+        return replace(self, shown=self.shown[texts])
 
     def some_heads(self, places: Sequence[int] | slice) -> "LayerMask":
         """Return the mask of some of the heads."""
         if self.shown is None or self.shown.shape[1] == 1:
             return self
-        return LayerMask(self.shown[:, places], self.window)
+        return replace(self, shown=self.shown[:, places])
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class Rows:
         return self.in_order(run.tokens(rows) for run in self.runs)
 
     def last(self, rows: Array) -> list[Array]:
-        """Return each text's part of the last layer's output, whose tokens are `Tokens.spoken`."""
+        """Return each text's part of the last layer's output, whose tokens are `Tokens.output_tokens`."""
         return self.texts(rows)
 
     def in_order(self, of_runs: Iterable[Iterable[T]]) -> list[T]:
@@ -193,7 +203,7 @@ def arrange(
             ids = np.array([tokens.ids for tokens in alike], np.int64)
             real = ~np.array([tokens.padding for tokens in alike], bool)
             segments = np.zeros_like(ids)
-            if config.tells_segments and config.segments > 1:
+            if config.returns_segments and config.segments > 1:
                 segments = np.array([tokens.segments for tokens in alike], np.int64)
             rows = slice(row, row + ids.size)
             shown = put(real[..., None]) if hides_padding and not real.all() else None

@@ -10,11 +10,12 @@ from attncli.base.arrays import Array, Bools, Doubles, Floats, as_floats, as_num
 from attncli.models.block import Tap
 from attncli.models.rows import LayerMask, RowRun, Rows, of_layers
 from attncli.models.taps import GroupedMaps, KeptMaps, Lengths, QueriesAndKeys, Terms, query_steps
-from attncli.models.walk import Ending, Walker
+from attncli.models.walk import Ending, Walker, too_large
 from attncli.record import AttentionRecord, Request, Vectors
 from attncli.record.grouping import Axes, axes_of, between_units
 from attncli.record.parts import PredictionSummary
-from attncli.text.tokens import Fed, Tokens
+from attncli.record.selection import select_heads
+from attncli.text.tokens import DecoderInput, Tokens
 
 
 class Selected(NamedTuple):
@@ -29,14 +30,21 @@ class Selected(NamedTuple):
     pairs: list[tuple[int, int]] | None = None
 
 
+def select_in(part: Walker, request: Request) -> Selected:
+    """Return the selected layers and heads of a part. Raises RequestError for a missing layer or head."""
+    choice = request.choose(part.select_layers, part.heads)
+    vectors = select_heads(request.vectors, choice, part.layers, part.heads)
+    return Selected(choice.layers, choice.heads, vectors, choice.pairs)
+
+
 class TextResult(NamedTuple):
     """The results of a walk for one text.
 
     axes: the units of its maps. vectors and terms are always for all tokens. weights: `[layer, head, query, key]`, or
     norms if requested, in the model's `map_dtype`. vectors: queries and keys, `[head, token, head_dim]` each, in the
     model's dtype. scales and sinks: `[head]`, with -inf for a head without a sink. terms: added to the scores of these
-    heads, by name, `[head, query, key]`. masks: of the requested layers, bool `[layer, query, key]`. said: the model's
-    prediction, if requested.
+    heads, by name, `[head, query, key]`. masks: of the requested layers, bool `[layer, query, key]`. prediction: the
+    model's prediction, if requested.
     """
 
     axes: Axes
@@ -56,7 +64,7 @@ class TextResult(NamedTuple):
 
 def read_by(tokens: Tokens, part: str) -> Tokens | None:
     """Return the tokens of the keys if they are of another text: the input of an encoder-decoder's encoder."""
-    return tokens.read if part == "cross" and isinstance(tokens, Fed) else None
+    return tokens.encoder_input if part == "cross" and isinstance(tokens, DecoderInput) else None
 
 
 def take_batch(
@@ -151,6 +159,8 @@ def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: Any) -> B
     mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text)
     counts = np.zeros((len(axes.queries), len(axes.keys)))
     for queries in query_steps(axes.queries.text, axes.keys.text):
+        if not len(axes.queries.places[slice(*np.searchsorted(axes.queries.places, [queries.start, queries.stop]))]):
+            continue
         keys = every if mask.window is None else mask.window.visible_keys(queries, every)
         allowed = mask.of(queries, keys, device)
         assert allowed is not None  # a mask that hides nothing is None
@@ -172,15 +182,16 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
     bad = np.argwhere(~np.isfinite(weights.max(axis=-1) if norms else weights[..., 0]))
     if len(bad):
         layer, head = taken.selected.layers[bad[0][0]], taken.selected.heads[bad[0][1]]
-        raise model.too_large("norms" if norms else "scores", layer, head)
+        raise too_large(model, "norms" if norms else "scores", layer, head)
     for array in (query, key, *terms.values()):  # at tokens that the mask hides, weights would not show it
         finite = np.isfinite(array).all(axis=(1, 2))
         if not finite.all():
-            raise model.too_large("queries or keys", *heads[finite.argmin()])
+            raise too_large(model, "queries or keys", *heads[finite.argmin()])
     queries, keys, part = taken.axes
-    turning = model.turning(heads, queries.positions)
+    rows = None if model.part == "cross" or queries is keys else keys.units[queries.places].tolist()
+    rotation = model.rotation(heads, queries.positions)
     sinks = taken.sinks if np.isfinite(taken.sinks).any() else np.empty(0, np.float32)
-    vectors = Vectors(list(heads), query, key, taken.scales, terms, turning, sinks) if heads and not norms else None
+    vectors = Vectors(list(heads), query, key, taken.scales, terms, rotation, sinks) if heads and not norms else None
     prediction = taken.prediction
     if prediction is not None and not taken.axes.are_complete:
         prediction = prediction.between(queries.groups)
@@ -194,7 +205,8 @@ def as_record(model: Walker, taken: TextResult, request: Request) -> AttentionRe
         mask_name=model.usual_mask(request.mask),
         model=model.info,
         kind=model.part,
-        key_tokens=keys.tokens if model.part == "cross" else None,
+        key_tokens=keys.tokens if model.part == "cross" or rows is not None else None,
+        rows=rows,
         vectors=None if vectors is None else vectors.between(queries.index, keys.index),
         measure=request.measure,
         prediction=prediction,

@@ -44,7 +44,7 @@ class KeptMaps(Tap):
     def places(self, block: Block) -> Sequence[int]:
         return select_numbers(block, self.heads)[0] if block.layer in self.layers else ()
 
-    def room(self, part: Block) -> Array | None:
+    def out(self, part: Block) -> Array | None:
         self.lent = None
         if part.layer in self.layers and list(part.numbers) == self.heads:
             self.lent = self.storage(part, slice(None))[:, :, part.queries, part.keys]
@@ -151,7 +151,7 @@ def transformed_lengths(block: Block) -> Array:
     """Return ‖v W_O‖ of the values of a block's heads, `[text, head, key]`.
 
     With f(x) = (x W_V + b_V) W_O, the norm of a token's contribution to a head's output is ‖α f(x)‖ = α ‖f(x)‖. The
-    bias of the output projection belongs to no token and is left out (Kobayashi et al. 2020, section 2.2).
+    bias of the output projection belongs to no token and is omitted (Kobayashi et al. 2020, section 2.2).
     """
     projection = block.projection()
     transformed = (block.value[:, place] @ projection[:, head].T for place, head in enumerate(block.numbers))
@@ -192,7 +192,7 @@ class Outputs(Tap):
 
 
 class InputsAndOutputs(Outputs):
-    """Keeps also what every layer's attention is given. inputs: by layer `[text, token, hidden_size]`."""
+    """Also keeps the input of every layer's attention. inputs: by layer `[text, token, hidden_size]`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class InputsAndOutputs(Outputs):
         return super().output(block, output)
 
     def attended(self, layer: int, attention: Any) -> Array:
-        """Return what a layer's attention makes of the first text, `[token, hidden_size]`."""
+        """Return the output of a layer's attention for the first text, `[token, hidden_size]`."""
         return attention.output(attention.join_heads(self.kept[layer][0][None]))[0]
 
 
@@ -286,6 +286,13 @@ class GroupedMaps(Tap):
     def places(self, block: Block) -> Sequence[int]:
         return select_numbers(block, self.heads)[0] if block.layer in self.layers else ()
 
+    def wanted_queries(self, block: Block) -> Sequence[int] | None:
+        chosen = [self.axes[text].queries for text in block.text_numbers]
+        if any(len(one.places) == one.text for one in chosen):
+            return None
+        start, stop = block.queries.start, block.queries.stop
+        return sorted({place - start for one in chosen for place in one.places.tolist() if start <= place < stop})
+
     def begin(self, block: Block) -> Block:
         if self.norms and (ours := self.places(block)):
             lengths = transformed_lengths(block.only(ours))
@@ -306,8 +313,8 @@ class GroupedMaps(Tap):
             self.kept[text][layer, where, units, key_units] += sums
 
 
-def query_steps(queries: int, weights: int) -> Iterator[slice]:
-    """Divide queries into slices with at most BLOCK weights together, at least one query each."""
-    together = max(1, BLOCK // weights)
+def query_steps(queries: int, weights: int, most: int | None = None) -> Iterator[slice]:
+    """Divide queries with `weights` weights each into slices of at most `most` (BLOCK) weights, at least one query."""
+    together = max(1, (BLOCK if most is None else most) // max(weights, 1))
     for start in range(0, queries, together):
         yield slice(start, min(start + together, queries))

@@ -22,9 +22,9 @@ from attncli.base.errors import RequestError
 from attncli.models.block import Tap
 from attncli.models.checkpoint_files import Place
 from attncli.models.devices import InTorch, pick_device, pick_dtype
-from attncli.models.engine import A_PART
 from attncli.models.hashes import check_sha256
 from attncli.models.output import AvailableOutputs
+from attncli.models.parts import A_PART, error_of_one_part
 from attncli.models.rows import RowRun, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
@@ -35,14 +35,14 @@ from attncli.models.transformers_place import (
     TappedPass,
     find_attention,
     for_all_queries,
-    on_any,
+    general_masks,
     passing,
 )
 from attncli.models.walk import Beginning, Ending
 from attncli.record import ModelInfo, Request
 from attncli.record.selection import Selection, heads_list, number_list, select
 from attncli.text.tokenizer import Tokenizer, choose_padding
-from attncli.text.tokens import Fed, Read, Tokens, followed, tokens_of
+from attncli.text.tokens import DecoderInput, EncoderInput, Tokens, followed, tokens_of
 
 LONGEST_ANSWER = 64  # maximum tokens that a decoder generates
 TRIED = {"encoder": [1, 2, 3, 4], "decoder": [1, 2, 3]}  # tokens of the trial pass that finds the calls of our function
@@ -64,16 +64,16 @@ class _TheirRows(Rows):
     """A batch for a network of transformers.
 
     inputs: its arguments for each run, `[text, token]` each. mask: a name of MASKS. real: False at [PAD], bool
-    `[text, key]`, for each run. spoken: for each run, the number of tokens with vectors after the last layer.
+    `[text, key]`, for each run. output_tokens: for each run, the number of tokens with vectors after the last layer.
     """
 
     inputs: list[dict[str, Tensor]]
     mask: str
     real: list[Tensor]
-    spoken: list[int]
+    output_tokens: list[int]
 
     def last(self, rows: Tensor) -> list[Tensor]:
-        sizes = [len(run.texts) * length for run, length in zip(self.runs, self.spoken, strict=True)]
+        sizes = [len(run.texts) * length for run, length in zip(self.runs, self.output_tokens, strict=True)]
         parts = zip(self.runs, rows.split(sizes), strict=True)
         return self.in_order(part.unflatten(0, (len(run.texts), -1)) for run, part in parts)
 
@@ -86,6 +86,7 @@ class TransformersModel(InTorch):
 
     name = "transformers"
     resumes = False
+    mask_bytes = 5  # transformers' own, and those that `requested_mask` derives from it
 
     def __init__(self, place: Place, sha256: str, network: Any, theirs: Any) -> None:
         self.place = place
@@ -121,7 +122,7 @@ class TransformersModel(InTorch):
     def parts(self) -> tuple[str, ...]:
         return self.places.parts
 
-    def of_which(self, which: str | None) -> str:
+    def select_part(self, which: str | None) -> str:
         """Return the selected part. Raises RequestError for a part that the model does not have."""
         if which is None or which in self.parts:
             return which or self.part
@@ -133,7 +134,7 @@ class TransformersModel(InTorch):
         )
 
     def of_part(self, which: str | None) -> "TransformersModel":
-        part = self.of_which(which)
+        part = self.select_part(which)
         if part == self.part:
             return self
         made = copy(self)
@@ -174,7 +175,8 @@ class TransformersModel(InTorch):
         return list(self.places.blocks[self.part].all_terms())
 
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
-        return len(self.term_names(layer)) * len(tokens) * len(tokens.read if isinstance(tokens, Fed) else tokens)
+        keys = tokens.encoder_input if isinstance(tokens, DecoderInput) else tokens
+        return len(self.term_names(layer)) * len(tokens) * len(keys)
 
     def select_layers(self, layers: Selection) -> list[int]:
         """Select layers that have attention. Layers without it, such as linear attention, keep their numbers."""
@@ -186,12 +188,11 @@ class TransformersModel(InTorch):
             )
         return chosen
 
-    def info_of(self, which: str | None) -> ModelInfo:
-        """Return the description of a part."""
-        part = self.of_which(which)
+    @property
+    def info(self) -> ModelInfo:
+        part = self.part
         if part not in self.infos:
-            view = self.of_part(part)
-            sizes, shared = (view.layers, view.heads), self.places.blocks[part].shared
+            sizes, shared = (self.layers, self.heads), self.places.blocks[part].shared
             size = getattr(self.stack(part).config.get_text_config(), "hidden_size", 0)
             changes = f"without {heads_list(self.gone)}" if self.gone else ""
             key_heads = sizes[1] // shared if shared > 1 else None
@@ -199,12 +200,12 @@ class TransformersModel(InTorch):
             self.infos[part] = ModelInfo(place.name, str(place.path), self.sha256, *sizes, size, changes, key_heads)
         return self.infos[part]
 
-    def fed_to(self, part: str) -> bool:
+    def needs_decoder_input(self, part: str) -> bool:
         """Return True if a decoder needs input besides the encoder's."""
         return self.paired and part != "encoder"
 
     def writes(self, request: Request) -> bool:
-        return self.fed_to(self.of_which(request.which))
+        return self.needs_decoder_input(self.select_part(request.which))
 
     def stack(self, part: str) -> Any:
         """Return the half of the network that contains a part, without a head."""
@@ -217,8 +218,8 @@ class TransformersModel(InTorch):
         if mask is None:
             return "causal" if self.part == "decoder" else "padding"
         choices.check("mask", mask, choices.MaskName)
-        if self.part == "cross" and mask not in on_any():
-            raise RequestError(f"cross-attention has no future to hide: use --mask {' or '.join(on_any())}")
+        if self.part == "cross" and mask not in general_masks():
+            raise RequestError(f"cross-attention has no future to hide: use --mask {' or '.join(general_masks())}")
         return mask
 
     def find_outputs(self) -> AvailableOutputs:
@@ -257,16 +258,16 @@ class TransformersModel(InTorch):
         return self.cutter("decoder")
 
     def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        if not self.fed_to(self.part) or isinstance(tokens, Fed):
+        if not self.needs_decoder_input(self.part) or isinstance(tokens, DecoderInput):
             return tokens
         fed, goal = self.decoder_input(tokens, target)
-        return Fed(**fed.lists, read=tokens, goal=goal)
+        return DecoderInput(**fed.lists, encoder_input=tokens, labels=goal)
 
     def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
         """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
-        if self.paired and self.part == "encoder" and not isinstance(tokens, Read):
+        if self.paired and self.part == "encoder" and not isinstance(tokens, EncoderInput):
             fed, goal = self.decoder_input(tokens, target)
-            return Read(**tokens.lists, fed=fed, goal=goal)
+            return EncoderInput(**tokens.lists, decoder_input=fed, labels=goal)
         return self.ready(tokens, target)
 
     def decoder_input(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
@@ -290,12 +291,12 @@ class TransformersModel(InTorch):
         return tokens_of(pieces(self.theirs, [start]), self.fed.notation)
 
     def extend(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
-        """Return a text's tokens followed by written ones; of an encoder-decoder the decoder's, with its input."""
+        """Return a text's tokens followed by written ones; for an encoder-decoder, the decoder's with its input."""
         new = pieces(self.theirs, list(ids))
         if not self.paired:
             return followed(tokens, new, self.tokenizer.notation, self.tokenizer.backend)
         fed = followed(self.start_token(), new, self.fed.notation, self.fed.backend)
-        return Fed(**fed.lists, read=tokens, goal=list(ids))
+        return DecoderInput(**fed.lists, encoder_input=tokens, labels=list(ids))
 
     def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
         """Return the decoder's input for its own greedy output, which is deterministic, and the ids that it writes."""
@@ -314,18 +315,18 @@ class TransformersModel(InTorch):
     # --- running ------------------------------------------------------------------------------------------
 
     def inputs(self, texts: Sequence[Tokens], mask: str) -> dict[str, Tensor]:
-        """Return the network's arguments, `[text, token]` each. Decoders hide the future by themselves."""
+        """Return the network's arguments, `[text, token]` each. Decoders add the causal mask themselves."""
         real = torch.tensor([[not padding for padding in tokens.padding] for tokens in texts])
         seen = self_mask(real, *for_all_queries(mask))[:, 0, 0].expand(real.shape).int()
         inputs = {"input_ids": torch.tensor([tokens.ids for tokens in texts]), "attention_mask": seen}
-        if self.tells_segments:
+        if self.returns_segments:
             inputs["token_type_ids"] = torch.tensor([tokens.segments for tokens in texts])
         if any(tokens.first for tokens in texts) and takes(self.network, "position_ids"):
             inputs["position_ids"] = positions_after_padding(texts)
         return {name: values.to(self.device) for name, values in inputs.items()}
 
     @cached_property
-    def tells_segments(self) -> bool:
+    def returns_segments(self) -> bool:
         """Return True if the tokenizer returns segments, and the network accepts them and has several kinds.
 
         A network with an unknown number of kinds has segments if its tokenizer returns them.
@@ -360,11 +361,13 @@ class TransformersModel(InTorch):
             alike, most = list(same), max(1, together(length))
             for numbers in (alike[start : start + most] for start in range(0, len(alike), most)):
                 texts = [batch[number] for number in numbers]
-                read = [one.read if isinstance(one, Fed) else one for one in texts]
+                read = [one.encoder_input if isinstance(one, DecoderInput) else one for one in texts]
                 inputs = self.inputs(read, mask)
                 real = ~torch.tensor([one.padding for one in read], device=self.device)
-                if isinstance(texts[0], Read | Fed):
-                    inputs["decoder_input_ids"] = torch.tensor([one.spoken.ids for one in texts], device=self.device)
+                if isinstance(texts[0], EncoderInput | DecoderInput):
+                    inputs["decoder_input_ids"] = torch.tensor(
+                        [one.output_tokens.ids for one in texts], device=self.device
+                    )
                 if self.part == "decoder" and self.paired:
                     real = real.new_ones(len(texts), length)
                 keys = real.shape[1] if self.part == "cross" else length
@@ -372,7 +375,7 @@ class TransformersModel(InTorch):
                 rows.runs.append(RowRun(len(rows.runs), numbers, where, length, [None] * self.layers, None, True, keys))
                 rows.inputs.append(inputs)
                 rows.real.append(real)
-                rows.spoken.append(len(texts[0].spoken))
+                rows.output_tokens.append(len(texts[0].output_tokens))
                 row = where.stop
         return rows
 
@@ -411,7 +414,7 @@ class TransformersModel(InTorch):
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Tensor]:
         if not positions:
             raise RequestError("transformers can't omit the positions")
-        part = "encoder" if self.paired else self.of_which(None)
+        part = "encoder" if self.paired else self.select_part(None)
         rows = self.of_part(part).rows([tokens], mask)
         silencing = [Gates(dict.fromkeys(self.gone, 0.0))] if part == self.part else []
         current = TappedPass(self.places, part, rows.runs[0], silencing, rows.mask, rows.real[0])
@@ -422,12 +425,12 @@ class TransformersModel(InTorch):
     # --- requests --------------------------------------------------------------------------------------
 
     def check(self, request: Request) -> None:
-        part = self.of_which(request.which)
+        part = self.select_part(request.which)
         if request.target is not None and not self.paired:
-            raise self.has_one_part("--target")
+            raise error_of_one_part(self, "--target")
         if request.target is not None and part == "encoder":
             raise RequestError(
-                "--target is the decoder's output, which the encoder does not read: omit it, or give --which decoder"
+                "--target is the decoder's output, which the encoder does not read: omit it, or use --which decoder"
             )
         self.of_part(part).usual_mask(request.mask)
         super().check(request)

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from attncli.base.errors import RequestError
-from attncli.models.checkpoint_files import CONFIG_FILE, Place
+from attncli.models.checkpoint_files import CONFIG_FILE, Place, weight_files
 from attncli.models.config import ModelConfig, family_of, native, read_config
 from attncli.models.families.family import NoNetwork
-from attncli.models.own_code import left_aside, needs_its_code, own_code
+from attncli.models.own_code import own_code, own_code_error, without_own_code
 from attncli.models.transformers_peer import (
     check_counts,
     peer_tokenizer,
@@ -153,7 +153,7 @@ def read_network(place: Place, dtype: torch.dtype) -> Any:
             f"{place.path / CONFIG_FILE}: text_config is stated, but {config.model_type} has no such part"
         )
     _check_reads_text(place, config)
-    with left_aside(place.name, native(data)) as code:
+    with without_own_code(place.name, native(data)) as code:
         for kind in _kinds_of(config):
             _check_sizes(place, kind, config)
             with quiet(), refusals(f"transformers can't load {place.path}"):
@@ -203,7 +203,7 @@ def _check_known(place: Place, data: dict[str, Any]) -> None:
     code, model_type = own_code(data), native(data).get("model_type")
     if code is not None and model_type not in CONFIG_MAPPING:
         why = f"transformers has no model type {reprlib.repr(model_type)}"
-        raise RequestError(f"{place.name}: {needs_its_code(code, why)}")
+        raise RequestError(f"{place.name}: {own_code_error(code, why)}")
     try:
         ModelConfig.from_dict(data)
     except NoNetwork as error:
@@ -225,7 +225,8 @@ def _check_sizes(place: Place, kind: Any, config: Any) -> None:
         raise RequestError(f"{place.path / CONFIG_FILE}: {why}")
     if getattr(config, "quantization_config", None) is not None:
         return
-    numbers, size = network.num_parameters(), sum(path.stat().st_size for path in place.weights)
+    numbers = network.num_parameters()
+    size = sum(path.stat().st_size for path in weight_files(place.path))  # of a .gguf, the converted ones
     if numbers > size:
         why = f"{CONFIG_FILE} describes a network of {numbers:,} numbers, but its weights have {size:,} bytes"
         raise RequestError(f"{place.path}: {why}")

@@ -92,7 +92,7 @@ class _TheirOutput(Output):
 
     def logits_of(self, vectors: Tensor, tokens: Tokens) -> Tensor:
         """Return the logits of one text. vectors: after the last layer, for the selected tokens."""
-        ids, real = torch.tensor([tokens.spoken.ids]), ~torch.tensor([tokens.spoken.padding])
+        ids, real = torch.tensor([tokens.output_tokens.ids]), ~torch.tensor([tokens.output_tokens.padding])
         inputs = {"input_ids": ids.to(vectors.device), "attention_mask": real.long().to(vectors.device)}
         if not self.of_text:  # other kinds do not depend on positions, so only the selected vectors are passed
             inputs = {"input_ids": inputs["input_ids"][:, :1].expand(1, len(vectors))}
@@ -108,7 +108,7 @@ class _TheirOutput(Output):
 
     def places(self, tokens: Tokens) -> list[int]:
         """Return the tokens that the output depends on. For classes, gradients show what transformers' code reads."""
-        count = len(tokens.spoken)
+        count = len(tokens.output_tokens)
         if not self.of_text:
             return list(range(count))
         with torch.inference_mode(False), torch.enable_grad():

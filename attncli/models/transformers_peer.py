@@ -24,7 +24,7 @@ from attncli.text.tokens import Tokens
 
 # Packages that transformers needs for sentencepiece models.
 _SENTENCEPIECE_READERS = ("sentencepiece", "google.protobuf")
-# Networks that compute some parts in float32 whatever the dtype: angles, their sines, a scale, norms, softmax.
+# Networks that compute some parts in float32 for any dtype: angles, their sines, a scale, norms, softmax.
 PARTLY_SINGLE = (
     "modernbert", "deberta", "deberta-v2", "roformer", "eurobert", "nomic_bert", "gte", "jina_embeddings_v3",
     "llama", "mistral", "qwen2", "smollm3", "qwen3", "olmo2", "phi3", "gemma", "gemma2", "gemma3_text", "gpt_neox",
@@ -128,13 +128,14 @@ class Reference:
         return [weights[0] for weights in made.attentions], [state[0] for state in made.hidden_states]
 
     def made_of(self, tokens: Tokens, mask: str, head: bool = False) -> Any:
-        """Run the network on one text, with its head if asked. Return transformers' output, with all weights and
-        vectors.
+        """Run the network on one text, with its head if requested.
+
+        Return transformers' output, with all weights and vectors.
         """
         network = self.whole if head else self.network
         ids = torch.tensor([tokens.ids], device=self.device)
         others: dict[str, Any] = {"attention_mask": self.attention_mask(tokens, mask)}
-        if self.knows_segments:
+        if self.uses_segments:
             others["token_type_ids"] = torch.tensor([tokens.segments], device=self.device)
         if tokens.first:
             others["position_ids"] = positions_after_padding([tokens]).to(self.device)
@@ -163,9 +164,9 @@ class Reference:
                 hook.remove()
 
     @cached_property
-    def knows_segments(self) -> bool:
+    def uses_segments(self) -> bool:
         """Return True if the network uses segments. RoBERTa was trained without them, and DistilBERT has none."""
-        return self.config.tells_segments and self.config.segments > 1
+        return self.config.returns_segments and self.config.segments > 1
 
     @cached_property
     def config(self) -> ModelConfig:

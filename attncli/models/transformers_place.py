@@ -3,7 +3,7 @@
 transformers accepts a registered attention function, which most of its networks call instead of their own. Ours builds
 a `Block` from its arguments and passes it to `meet`, as the walk through our own networks does:
 
-    network(**inputs) ──► attention module ──► meet_theirs(q, k, v, mask) ──► meet(block, taps) ──► output
+    network(**inputs) ──► attention module ──► _tap_transformers(q, k, v, mask) ──► meet(block, taps) ──► output
 
     with passing(TappedPass(places, part, run, taps, mask, real)):
         network(**inputs)
@@ -12,6 +12,7 @@ Where a network computes attention by hand (Falcon, BLOOM, GPT-Neo, MPNet, DeBER
 and puts `meet` in their place (`attncli.models.hand_written`).
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -39,12 +40,12 @@ def for_all_queries(mask: str) -> list[Rule]:
     return [rule for rule in MASKS[mask] if self_mask(two, rule).shape[2] == 1]
 
 
-def on_any() -> list[str]:
+def general_masks() -> list[str]:
     """Return the masks that transformers can apply to any network: those with only such rules."""
     return [name for name, rules in MASKS.items() if len(for_all_queries(name)) == len(rules)]
 
 
-_PROVEN = 1e-2  # tolerance of what is found in a network, also in half precision
+_PROVEN = 1e-2  # tolerance of a match found in a network, also in half precision
 NAME = "attncli"  # the name under which transformers registers our function
 _PARTS = ("encoder", "decoder", "cross")
 
@@ -135,7 +136,7 @@ class _PassEnded(BaseException):
 def passing(current: TappedPass | SearchPass, by_hand: nn.Module | None = None) -> Iterator[None]:
     """Observe the forward pass inside the block. It ends early when nothing else is needed.
 
-    by_hand: as of `AttentionModules`, of a `SearchPass`.
+    by_hand: as in `AttentionModules`, for a `SearchPass`.
     """
     if isinstance(current, TappedPass):
         by_hand = current.places.by_hand
@@ -188,7 +189,8 @@ class _InPlace(TorchFunctionMode):
         return result
 
     def _is_place(self, weights: WrittenWeights, product: Product) -> bool:
-        """Return whether our place is here: in a search, whether it gives what the network's own product gives."""
+        """Return whether to use our place here: in a search, whether it gives the result of the network's own
+        product."""
         current = _CURRENT.get()
         if isinstance(current, TappedPass):
             return id(self.running[-1]) in current.places.layers
@@ -200,7 +202,8 @@ class _InPlace(TorchFunctionMode):
 
 
 def find_attention(network: Any, encoder: Any, decoder: Any, inputs: dict[str, Tensor]) -> "AttentionModules | None":
-    """Prepare a network for our place, and find its modules: those that call a registered function, else by hand.
+    """Prepare a network for our place, and find its modules of attention: those that call a registered
+    function, else those that compute it by hand.
 
     encoder, decoder: its halves without a head, identical for a network with one stack. inputs: of one text; a decoder
     reads fewer tokens than its encoder. Returns None if no attention has one map per head.
@@ -224,7 +227,7 @@ def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
     """Register our attention function and masks, and pass the input and output of each half to the current pass."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(NAME, _meet_theirs)
+    AttentionInterface.register(NAME, _tap_transformers)
     AttentionMaskInterface.register(NAME, _their_mask)
     network.config.use_cache = False
     decoder.config.use_cache = False
@@ -239,11 +242,15 @@ def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
 
 def set_attention(network: nn.Module, name: str) -> None:
     """Set the attention function of a network, and of the networks in it, which may have a config of their own."""
-    from transformers import PreTrainedModel
-
     for one in network.modules():
-        if isinstance(one, PreTrainedModel):
-            one.set_attn_implementation(name)
+        if is_of_transformers(one):
+            one.set_attn_implementation(name)  # type: ignore[operator]
+
+
+def is_of_transformers(network: Any) -> bool:
+    """Return True for a network of transformers. Importing transformers takes two seconds; other networks need none."""
+    loaded = sys.modules.get("transformers.modeling_utils")
+    return loaded is not None and isinstance(network, loaded.PreTrainedModel)
 
 
 def enter(half: str | None, *_: Any) -> None:
@@ -281,7 +288,7 @@ def _their_mask(*shape: Any, allow_is_causal_skip: bool = True, dtype: Any = Non
     return sdpa_mask(*shape, allow_is_causal_skip=False, **more)
 
 
-def _meet_theirs(
+def _tap_transformers(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -301,7 +308,7 @@ def _meet_theirs(
 
 
 def _offer(module: nn.Module, block: Block, mask: Any) -> Tensor:
-    """Offer a module's block to the taps of the current pass. mask: from which the block's was made, None for none.
+    """Offer a module's block to the taps of the current pass. mask: the one that the block's was made from, or None.
 
     Returns the output `[text, head, query, head_dim]`.
     """
@@ -350,7 +357,7 @@ class AttentionModules:
 
     layers: by module, its part and the layers that it computes, one per call in a pass. blocks: one of each part.
     projections: by module, the module that multiplies its joined heads with W_O. sinks: the parts with sink scores.
-    by_hand: the network, if its own code computes attention. tokens_first: as of a `SearchPass`.
+    by_hand: the network, if its own code computes attention. tokens_first: as in `SearchPass`.
     """
 
     layers: dict[int, tuple[str, list[int]]]
@@ -368,7 +375,7 @@ class AttentionModules:
 
         A layer's number is its module's index in its stack, or the order of calls if a module is called several times.
         A network of one stack is an encoder if a token attends to later ones, else a decoder. A module whose attention
-        is not one map of all tokens is left out (windows, pooled tokens).
+        is not one map of all tokens is omitted (windows, pooled tokens).
         """
         names = {id(module): name for name, module in network.named_modules()}
         of_encoder = {id(module) for module in encoder.modules()} if encoder is not None else set()

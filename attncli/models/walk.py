@@ -26,7 +26,7 @@ from attncli.models.checkpoint_files import Place
 from attncli.models.rows import OwnRows, Rows, every_text
 from attncli.models.taps import Gates
 from attncli.record import ModelInfo
-from attncli.record.parts import PredictionSummary, Turning
+from attncli.record.parts import PredictionSummary, Rotation
 from attncli.record.selection import Selection, select
 from attncli.text.tokenizer import Tokenizer
 from attncli.text.tokens import Tokens
@@ -34,13 +34,13 @@ from attncli.text.tokens import Tokens
 if TYPE_CHECKING:
     from attncli.models.output import AvailableOutputs
 
-CACHED_ROWS = 2048  # rows whose vectors within a layer fit a processor's cache
+CACHED_ROWS = 2048  # with this many rows, the vectors within a layer fit a processor's cache
 
 
 class Ending(NamedTuple):
     """The end of a walk: these heads of this layer. Nothing else of the layer and no later layer is computed.
 
-    values: their values are needed too.
+    values: True if the values of these heads are needed too.
     """
 
     layer: int
@@ -75,20 +75,20 @@ def walk(
     x = network.embeddings(rows.ids, rows.segments, rows.positions) if beginning is None else beginning.x
     positions = rows.positions
     if rows.idle:
-        x = with_idle(x, rows.idle)
-        positions = None if positions is None else with_idle(positions, rows.idle)
+        x = with_zero_rows(x, rows.idle)
+        positions = None if positions is None else with_zero_rows(positions, rows.idle)
     yield x
-    turnings: dict[Any, Callable[[Array], Array]] = {}  # by score, which layers share
+    rotations: dict[Any, Callable[[Array], Array]] = {}  # rotations of positions, by score: layers share them
     for number in range(first, len(network.layers)):
         layer = network.layer(number)
         last = ending if ending is not None and ending.layer == number else None
         inputs = layer.before(x)
-        asked = (None, True) if last is None else (last.heads, last.values)
-        query, key, value = layer.project(inputs[None], *asked)  # [1, head, row, head_dim] each
+        wanted = (None, True) if last is None else (last.heads, last.values)
+        query, key, value = layer.project(inputs[None], *wanted)  # [1, head, row, head_dim] each
         if positions is not None:
-            if layer.score not in turnings:
-                turnings[layer.score] = layer.score.turning(positions, x.dtype)
-            turn = turnings[layer.score]
+            if layer.score not in rotations:
+                rotations[layer.score] = layer.score.rotation(positions, x.dtype)
+            turn = rotations[layer.score]
             query, key = turn(query), turn(key)
             if "value" in layer.score.turned and value.shape[-1]:
                 value = turn(value)
@@ -131,8 +131,8 @@ def walk(
         yield x
 
 
-def with_idle(rows: Array, idle: int) -> Array:
-    """Return rows followed by as many rows of zeros."""
+def with_zero_rows(rows: Array, idle: int) -> Array:
+    """Return the rows followed by `idle` rows of zeros."""
     padded = empty((len(rows) + idle, *rows.shape[1:]), rows)
     padded[: len(rows)], padded[len(rows) :] = rows, 0
     return padded
@@ -216,7 +216,8 @@ class Walker(ABC):
     ) -> Rows:
         """Return a batch of texts. Raises RequestError as `usual_mask` does.
 
-        positions: the network receives the order of the tokens. together: the most texts of a length in a run.
+        positions: the network receives the order of the tokens. together: returns, for a length, the most texts in a
+        run.
         """
 
     @abstractmethod
@@ -256,7 +257,7 @@ class Walker(ABC):
     def term_numbers(self, layer: int, tokens: Tokens) -> int:
         """Return the number of distinct elements in the terms of a head's scores."""
 
-    def turning(self, heads: Sequence[tuple[int, int]], places: Ints) -> Turning | None:
+    def rotation(self, heads: Sequence[tuple[int, int]], places: Ints) -> Rotation | None:
         """Return the rotation of the queries and keys of these heads, (layer, head), at these positions, if known."""
         return None
 
@@ -301,8 +302,10 @@ class Walker(ABC):
         *_, last = self.walk(rows, taps)
         return rows.last(last)
 
-    def too_large(self, what: str, layer: int, head: int) -> RequestError:
-        return RequestError(
-            f"layer {layer}, head {head} of {self.place.name} has {what} too large for "
-            f"{self.dtype_name}: use another --dtype, or check whether the weights are damaged"
-        )
+
+def too_large(model: Walker, what: str, layer: int, head: int) -> RequestError:
+    """Return the error for numbers of a head that are not finite."""
+    return RequestError(
+        f"layer {layer}, head {head} of {model.place.name} has {what} too large for "
+        f"{model.dtype_name}: use another --dtype, or check whether the weights are damaged"
+    )

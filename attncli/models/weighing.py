@@ -20,6 +20,7 @@ from attncli.attention.attend import check_shapes
 from attncli.attention.normalisers import Normaliser, masked_softmax
 from attncli.attention.scores import ScoreFunction
 from attncli.models.block import Block
+from attncli.models.taps import query_steps
 
 
 def attend_output(
@@ -55,7 +56,7 @@ def attend_into(
     cache. The dtype of `weights` is used throughout: if it is wider than the queries', only the output is rounded.
 
     scale: of the dot product, by default 1 / sqrt(d_k). softcap: bounds the scaled scores, c tanh(s / c). terms: added
-    afterwards, broadcast to `weights`. sinks: an extra score per head, `[head]`, whose weight is left out, so that rows
+    afterwards, broadcast to `weights`. sinks: an extra score per head, `[head]`, whose weight is omitted, so that rows
     sum to less than 1.
     """
     check_shapes(key, value, mask)
@@ -114,30 +115,33 @@ def map_dtype(like: Tensor) -> torch.dtype:
 
 
 CACHED = 2**20  # weights that stay in a processor's cache until they are multiplied with the values
+MASKED = 2**25  # maximum cells of a mask passed to a fused kernel
 
 
 def weigh(
-    part: Block, room: Tensor | None = None, formula: bool = False, seen: bool = True
+    part: Block, out: Tensor | None = None, differentiable: bool = False, need_weights: bool = True
 ) -> tuple[Tensor, Tensor | None]:
     """Compute outputs `[text, head, query, head_dim]` and weights `[text, head, query, key]` of a part.
 
-    room: memory for the weights; by default new memory. formula: avoid in-place operations even if no input has a
-    gradient. seen: return the weights; else return None for them.
+    out: memory for the weights; by default new memory. differentiable: avoid in-place operations even if no input has a
+    gradient. need_weights: return the weights; else return None for them.
     """
     plain = part.positional is None and part.softcap is None and part.sinks is None
-    if plain and not seen and not formula and part.is_causal:
+    if plain and not need_weights and not differentiable and part.is_causal:
         return F.scaled_dot_product_attention(part.query, part.key, part.value, is_causal=True, scale=part.scale), None
-    query, key, value, mask = part.query, part.key, part.value, part.allowed()
-    if plain and not seen and not formula:
-        return attend_output(query, key, value, mask, part.scale), None
-    if formula or (torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))):
+    query, key, value = part.query, part.key, part.value
+    if plain and not need_weights and not differentiable:
+        steps = (part.some_queries(queries) for queries in query_steps(query.shape[2], key.shape[2], MASKED))
+        made = [attend_output(some.query, key, value, some.allowed(), part.scale) for some in steps]
+        return made[0] if len(made) == 1 else torch.cat(made, dim=2), None
+    if differentiable or (torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))):
         score, normalise = formula_of(part.scale, part.terms().values(), part.softcap, _sinks_of(part))
-        made = attend(query, key, value, mask, score, normalise)
-        return made.output, (made.weights if room is None else room.copy_(made.weights)) if seen else None
-    if room is None and seen:
-        room = query.new_empty(*query.shape[:3], key.shape[2], dtype=map_dtype(query))
+        result = attend(query, key, value, part.allowed(), score, normalise)
+        return result.output, (result.weights if out is None else out.copy_(result.weights)) if need_weights else None
+    if out is None and need_weights:
+        out = query.new_empty(*query.shape[:3], key.shape[2], dtype=map_dtype(query))
     output: Tensor | None = None
-    for where, some, weights in cached(part, room):
+    for where, some, weights in cached(part, out):
         sinks = _sinks_of(some)
         mask, terms = some.allowed(), some.terms().values()
         of_some = attend_into(weights, some.query, some.key, some.value, mask, some.scale, terms, some.softcap, sinks)
@@ -148,23 +152,23 @@ def weigh(
             output = of_some.new_empty(*query.shape[:3], of_some.shape[-1])
         output[where] = of_some
     assert output is not None
-    return output, room
+    return output, out
 
 
 _Piece = tuple[slice, slice, slice]  # texts, heads and queries
 
 
-def cached(part: Block, room: Tensor | None) -> Iterator[tuple[_Piece, Block, Tensor]]:
+def cached(part: Block, out: Tensor | None) -> Iterator[tuple[_Piece, Block, Tensor]]:
     """Divide a part into pieces that fit a CPU's cache. Yield the place of each, the piece, and memory for its weights.
 
-    The memory is in `room` if that is contiguous. Otherwise it is reused, and copied to `room` if there is one.
+    The memory is in `out` if that is contiguous. Otherwise it is reused, and copied to `out` if there is one.
     """
-    dtype = map_dtype(part.query) if room is None else room.dtype
+    dtype = map_dtype(part.query) if out is None else out.dtype
     scratch: Tensor | None = None
     for where in pieces(part):
         texts, heads, queries = where
         some = part.some_texts(texts).only(heads).some_queries(queries)
-        place = None if room is None else room[where]
+        place = None if out is None else out[where]
         if place is not None and place.is_contiguous():
             yield where, some, place
             continue
@@ -177,7 +181,7 @@ def cached(part: Block, room: Tensor | None) -> Iterator[tuple[_Piece, Block, Te
 
 
 def pieces(part: Block) -> Iterator[_Piece]:
-    """Divide a part on a CPU into as many texts as fit the cache; where one map is larger, into heads and queries."""
+    """Divide a part on a CPU into as many texts as fit the cache; if one map is larger, into heads and queries."""
     every, (texts, heads, queries) = slice(None), part.query.shape[:3]
     keys = max(part.key.shape[2], 1)
     if part.query.device.type != "cpu":

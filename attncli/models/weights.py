@@ -159,9 +159,9 @@ class Checkpoint:
             raise RequestError(f"{self.where}: {own_name} is {stored.dtype}, not a float of 16 to 64 bits")
         matrix = stored.T if source.transposed and stored.ndim == 2 else stored
         part = source.cut(matrix)
-        with np.errstate(over="ignore"):  # what is too large is refused below
+        with np.errstate(over="ignore"):  # numbers that are too large are refused below
             tensor = np.ascontiguousarray(part, dtype) if isinstance(part, np.ndarray) else part.to(dtype).contiguous()
-        if source.plus:  # in float32 at least: near 1, half precision would round away what is stored
+        if source.plus:  # in float32 at least: near 1, half precision would round away the stored value
             tensor = (tensor if tensor.dtype.itemsize >= 4 else widened(part)) + source.plus
         if not _all_finite(tensor):
             xp, flaw = library(part), f"too large for {str(dtype).removeprefix('torch.')}"

@@ -1,7 +1,7 @@
-"""The page: one HTML file with every head of one text or many, that needs neither network nor notebook.
+"""The page: one HTML file with every head of one or more texts. It needs no network and no notebook.
 
-`document` says how it opens, and assembles the file from templates, style sheets, modules of JavaScript and the
-records, which `payload` describes and `packing` stores. Nothing of this imports torch or matplotlib.
+`document` assembles the file from templates, style sheets, JavaScript modules and records. `payload` describes the
+records, `packing` stores their numbers. Nothing here imports torch or matplotlib.
 """
 
 from attncli.page.document import MEAN, Start, page, save_page

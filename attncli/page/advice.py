@@ -1,4 +1,4 @@
-"""Advice in the Neuron view for a head without q and k: how to make a page that has them. "{head}" is that head."""
+"""Advice in the Neuron view for a head without q and k: how to make a page with them. "{head}" stands for the head."""
 
 from attncli.base import choices
 from attncli.record import AttentionRecord
@@ -13,10 +13,11 @@ ALIGN = "attncli align keeps no q and k, so its pages have weights only."
 LIBRARY = 'model.attend(text, vectors="{head}").page(path) makes a page that has them.'
 FOREIGN = "record_of(weights, tokens, vectors=(query, key)) makes a record that has them."
 LIVE = "They are loaded when this view opens."
+MERGED = ""  # units of several tokens have no q and k: the page does not offer Neuron
 WHOLE = 'record.page("all.html") makes a page with all q and k of the record.'
 
 
-ALIGNERS = {f"align-{name}" for name in choices.names(choices.AttentionName)}  # what records call them
+ALIGNERS = {f"align-{name}" for name in choices.names(choices.AttentionName)}  # their names in records
 
 
 def of_record(record: AttentionRecord) -> str:

@@ -1,4 +1,4 @@
-// What every map of cells has: how large a cell may be, labels along its sides, and its cells as shapes of their own.
+// The parts that all maps share: sizes of cells, labels along the sides, and cells as separate shapes.
 
 import { rgb } from "./colour.js";
 import { cut } from "./paint.js";
@@ -6,21 +6,23 @@ import { isHidden } from "./units.js";
 
 export const SMALLEST_CELL = 1; // pixels
 export const LARGEST_CELL = 80;
-export const MOST_SHAPES = 4096; // cells of a map that a saved picture has as shapes
+export const MOST_SHAPES = 4096; // cells: a saved picture of a larger map has pixels instead of shapes
 const GAP = 6;
 const SIZE = 12;
-const READABLE = 12; // pixels from one label to the next
+const READABLE = 12; // pixels from one label to the next, at least
 
 /**
- * Labels along a side of a map, as many as have room, and the marked one whatever room there is.
- * side: `{upright, first, cell, start, length, before, edge, room}`. Along it the first cell begins at `first`, and so much
- * is seen from `start` on; a label may begin so much before. Across it labels end at `edge` and have `room`.
+ * Draw labels along a side of a map, as many as fit, and always the marked one.
+ *
+ * side: `{upright, first, cell, start, length, before, edge, room}`. Along the side, the first cell begins at `first`, and
+ * `length` pixels are visible from `start` on. A label may begin `before` pixels earlier. Across the side, labels end at
+ * `edge` and have `room` pixels.
  */
 export function drawLabels(painter, texts, units, marked, { upright, first, cell, start, length, before, edge, room }, colours) {
   const write = (number, bold) => {
     const along = first + (number + 0.5) * cell;
     if (along < start - before || along > start + length) return;
-    const text = cut(texts[number], SIZE, room - 2 * GAP);
+    const text = cut(texts[number], SIZE, room - 2 * GAP, bold);
     const fill = units[number].special && !bold ? colours.faint : colours.ink;
     const [x, y] = upright ? [along, edge - GAP] : [edge - GAP, along];
     if (bold && upright) painter.rect(x - READABLE / 2, edge - room, READABLE, room, { fill: colours.mark });
@@ -36,14 +38,15 @@ export function drawLabels(painter, texts, units, marked, { upright, first, cell
 }
 
 /**
- * The cells of a map from (x, y) on, each in its colour [red, green, blue], as shapes that stand for `data` and, under
- * this name, for their number.
+ * Draw the cells of a map as shapes, from (x, y) on. `colourOf(number)` returns [red, green, blue]. Each shape holds `data`,
+ * its query and key, and its number under `name`.
  */
 export function drawShapes(painter, values, { queries, keys, x, y, cell }, colourOf, name, data = {}) {
   values.forEach((number, place) => {
     const [query, key] = [Math.floor(place / keys.length), place % keys.length];
     const stands = { ...data, query: queries[query].members[0], key: keys[key].members[0] };
-    painter.rect(x + key * cell, y + query * cell, cell + 0.3, cell + 0.3, isHidden(number)
+    const [wide, high] = [key + 1 < keys.length, query + 1 < queries.length].map((isInner) => cell + (isInner ? 0.3 : 0)); // no gaps
+    painter.rect(x + key * cell, y + query * cell, wide, high, isHidden(number)
       ? { data: { ...stands, hidden: true } }
       : { fill: rgb(colourOf(number)), data: { ...stands, [name]: Number(number.toPrecision(6)) } });
   });

@@ -1,38 +1,38 @@
-// The chart: a canvas as large as its window, that shows a part of a drawing which may be larger, and what the
-// pointer does there. The views draw; this file scrolls, zooms, and says what is pointed at.
+// The chart: a canvas that fills the viewport and shows a part of the drawing, which may be larger. The views draw. This
+// file scrolls, zooms and handles the pointer.
 
 import { LARGEST_CELL, SMALLEST_CELL } from "./cells.js";
 import { isDark, theme } from "./colour.js";
-import { isWhole, page } from "./data.js";
+import { hasFullMap, page } from "./data.js";
 import { CanvasPainter } from "./paint.js";
 import { change, state, visit } from "./state.js";
 import { axes } from "./units.js";
 
-const views = {}; // modules that draw, by the names that the state has for them
-const WHEEL = 0.0015; // how much a wheel's step zooms
-const SETTLED = 250; // milliseconds after which a place scrolled to is worth keeping
+const views = {}; // the modules that draw, by the name of the view
+const WHEEL = 0.0015; // change of ln(zoom) per pixel that the wheel scrolls
+const SETTLED = 250; // milliseconds after the last scroll event until the corner is written to the URL hash
 
 const chart = document.getElementById("chart");
 const extent = document.getElementById("extent");
 const canvas = document.getElementById("canvas");
 const tip = document.getElementById("tip");
 
-let pointer = null; // where the pointer is, while it is over the chart; of a finger, where it tapped last
-let pointed = null; // what is under it
-let touched = false; // whether the last press was a finger's
-let pending = false; // a drawing is asked for
-let placed = ""; // the view and text whose corner has been scrolled to
-let opened = "heads"; // the view that a click in Model goes back to
-let left = [0, 0]; // where Model was scrolled to when a head was opened
+let pointer = null; // the last pointer event over the chart; null if the pointer is outside
+let pointed = null; // what is under the pointer
+let touched = false; // true if the last press was a finger's
+let pending = false; // true if a drawing is requested
+let placed = ""; // the view and text that scrollToCorner has handled
+let lastView = "heads"; // the last view other than Model: a double click on a head in Model opens it there
+let left = [0, 0]; // the scroll position of Model when a head was opened
 let drawings = 0;
 let whenDrawn = () => {};
 
-/** `listener` is called after each drawing that lacks nothing, with the token that is pointed at. */
+/** Call `listener(token)` after each complete drawing, with the token under the pointer. */
 export function onDrawn(listener) {
   whenDrawn = listener;
 }
 
-/** Ask for a drawing with the next frame. */
+/** Request a drawing with the next frame. */
 export function redraw() {
   if (pending) return;
   pending = true;
@@ -43,11 +43,11 @@ export function redraw() {
 }
 
 function draw() {
-  if (state.view !== "model") opened = state.view;
+  if (state.view !== "model") lastView = state.view;
   let { width, height } = resize();
-  if (chart.clientWidth !== width || chart.clientHeight !== height) ({ width, height } = resize()); // a scroll bar came or went
+  if (chart.clientWidth !== width || chart.clientHeight !== height) ({ width, height } = resize()); // a scroll bar appeared or disappeared
   scrollToCorner(width, height);
-  aim();
+  showPointed();
   const scale = window.devicePixelRatio || 1;
   const [across, down] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== across || canvas.height !== down) {
@@ -60,10 +60,10 @@ function draw() {
     return;
   }
   whenDrawn(tokenOf(pointed));
-  chart.dataset.drawn = String(++drawings); // for whoever waits for a drawing: which one this is
+  chart.dataset.drawn = String(++drawings); // tests wait for it
 }
 
-/** Make the drawing as large as its view wants it; gives the size of the window onto it. */
+/** Resize the drawing as its view requires. Return the size of the viewport. */
 function resize() {
   const [width, height] = [chart.clientWidth, chart.clientHeight];
   const size = views[state.view].measure(width, height);
@@ -72,12 +72,12 @@ function resize() {
   return { width, height };
 }
 
-/** The part of the drawing that is seen. */
+/** Return the visible part of the drawing. */
 export function area() {
   return { x: chart.scrollLeft, y: chart.scrollTop, width: chart.clientWidth, height: chart.clientHeight };
 }
 
-/** Draw on a canvas what is in `part` of the drawing, all of which `seen` is; false if something is not decoded yet. */
+/** Draw the `part` of the drawing on a canvas, laid out for the area `seen`. Return false if some data is not decoded yet. */
 export function drawOn(context, part, scale, target, seen = part) {
   const colours = theme();
   context.setTransform(scale, 0, 0, scale, -part.x * scale, -part.y * scale);
@@ -86,7 +86,7 @@ export function drawOn(context, part, scale, target, seen = part) {
   return drawView(painter, seen, target, colours);
 }
 
-/** Draw what the state says, with `target` pointed at; false if something is not decoded yet. */
+/** Draw the current view with `target` under the pointer. Return false if some data is not decoded yet. */
 export function drawView(painter, seen, target, colours) {
   const { queries, keys } = axes();
   if (queries.length && keys.length) return views[state.view].draw(painter, seen, target, colours, isDark());
@@ -94,15 +94,15 @@ export function drawView(painter, seen, target, colours) {
   return true;
 }
 
-/** All of the drawing, laid out as in this window. */
-export function whole() {
+/** Return the area of the whole drawing, laid out for this viewport. */
+export function wholeArea() {
   const window = area();
   return { x: 0, y: 0, ...views[state.view].measure(window.width, window.height), window };
 }
 
 // --- scrolling and zooming ---------------------------------------------------------------------------------
 
-/** When Matrix comes into sight, go where the state says; Model, to where it was left; another, to its head or the token held. */
+/** When a view opens, scroll: Matrix to the corner in the state, Model to its last position, others to the held token. */
 function scrollToCorner(width, height) {
   const name = `${state.view} ${state.text}`;
   if (placed === name) return;
@@ -126,7 +126,7 @@ function keepCorner() {
   }, SETTLED);
 }
 
-/** Make the cells of Matrix so many times larger; the point (x, y) of the window stays where it is. */
+/** Scale the cells of Matrix by a factor. The point (x, y) of the viewport stays in place. */
 export function zoom(factor, x = chart.clientWidth / 2, y = chart.clientHeight / 2) {
   const { left, top, cell } = views.matrix.grid(chart.clientWidth, chart.clientHeight, x, y);
   const larger = Math.min(Math.max(cell * factor, SMALLEST_CELL), LARGEST_CELL);
@@ -137,30 +137,30 @@ export function zoom(factor, x = chart.clientWidth / 2, y = chart.clientHeight /
   chart.scrollTo(Math.max(0, column * larger + left - x), Math.max(0, row * larger + top - y));
 }
 
-/** All of the map again. */
+/** Show the whole map. */
 export function zoomToFit() {
   change({ cell: 0, corner: "0,0" });
   chart.scrollTo(0, 0);
 }
 
-/** Bring the token that is held into sight. */
+/** Scroll to the held token. */
 export function scrollToToken() {
   if (state.token === null || state.view === "model") return;
   const { queries, keys } = axes();
   const units = state.side === "query" ? queries : keys;
   const row = units.findIndex((unit) => unit.members.includes(state.token));
   const seen = area();
-  const upright = state.view === "matrix" && state.side === "key";
+  const isAcross = state.view === "matrix" && state.side === "key"; // then tokens run from left to right
   const { left, top, cell } = views[state.view].grid(seen.width, seen.height);
-  const place = row * cell; // from the first cell on
-  const [start, room] = upright ? [seen.x, seen.width - left] : [seen.y, seen.height - top];
+  const place = row * cell; // pixels from the first cell
+  const [start, room] = isAcross ? [seen.x, seen.width - left] : [seen.y, seen.height - top];
   if (row < 0 || (place >= start && place + cell <= start + room)) return;
   const middle = Math.max(0, place + cell / 2 - room / 2);
-  if (upright) chart.scrollLeft = middle;
+  if (isAcross) chart.scrollLeft = middle;
   else chart.scrollTop = middle;
 }
 
-/** In Model, bring the row of the head that is marked into sight. */
+/** In Model, scroll to the row of the selected head. */
 export function scrollToHead() {
   if (state.view !== "model") return;
   const { y, side } = views.model.placeOfHead(chart.clientWidth, chart.clientHeight, state.layer);
@@ -169,17 +169,18 @@ export function scrollToHead() {
 
 // --- the pointer -------------------------------------------------------------------------------------------
 
-function under(event) {
+/** Return what is under the pointer. */
+function hitTest(event) {
   const box = chart.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-  if (x > chart.clientWidth || y > chart.clientHeight) return null; // a scroll bar
+  if (x > chart.clientWidth || y > chart.clientHeight) return null; // on a scroll bar
   const seen = area();
   return views[state.view].at(x + seen.x, y + seen.y, seen.width, seen.height, seen);
 }
 
-/** Find what is under the pointer now, for the drawing may have changed there, and tell of it. */
-function aim() {
-  pointed = pointer && under(pointer);
+/** Find what is under the pointer now, since the drawing may have changed, and show its tooltip. */
+function showPointed() {
+  pointed = pointer && hitTest(pointer);
   chart.classList.toggle("pointing", pointed !== null);
   tip.hidden = pointed === null;
   if (pointed === null) return;
@@ -191,24 +192,24 @@ function aim() {
   tip.style.top = `${isAbove ? above : clientY + 18}px`;
 }
 
-/** The pointer is here now, or has left (null). */
+/** Store the pointer's event, or null when the pointer leaves. */
 function point(event) {
   const before = JSON.stringify(pointed);
   pointer = event;
-  aim();
+  showPointed();
   if (JSON.stringify(pointed) !== before) redraw();
 }
 
-/** The token of what is under a point, `{token, side}`: of a cell its query; null where there is none to hold, as on a head. */
+/** Return the token under the pointer, `{token, side}`. For a cell, return its query; for a head, and in Neuron, null. */
 function tokenOf(found) {
   if (found === null || found.layer !== undefined || state.view === "neuron") return null;
   const side = found.side ?? (found.query === undefined ? "key" : "query");
   return { token: found.token ?? found[side], side };
 }
 
-/** A click holds a token, or lets go of it; in Model it opens a head. A finger's first tap only points. */
+/** Handle a click: hold a token or release it; in Model, show a head. The first tap with a finger only shows the tooltip. */
 function press(event) {
-  const found = under(event);
+  const found = hitTest(event);
   if (touched && JSON.stringify(found) !== JSON.stringify(pointed)) {
     point(event);
     return;
@@ -229,18 +230,18 @@ function press(event) {
   }
 }
 
-/** In Model a head beside the others, or, if it is there, no longer; where there is no room, the head alone. */
+/** In Model, show a head beside the others, or hide it if it is shown. In a narrow viewport, open it alone. */
 export function show({ layer, head }) {
   const again = state.detail && layer === state.layer && head === state.head;
   if (views.model.hasRoom(chart.clientWidth)) change({ layer, head, heads: [head], detail: !again });
   else open({ layer, head });
 }
 
-/** Go from Model to one head, in the view that was there before; one that is not whole has no lines. Back returns. */
+/** Go from Model to one head, in the view shown before Model. A head with only a small map opens in Matrix. The browser's Back returns. */
 export function open({ layer, head }) {
   left = [chart.scrollLeft, chart.scrollTop];
   pointer = null; // the thumbnail under it is gone
-  visit({ layer, head, heads: [head], view: opened === "heads" && !isWhole(layer, head) ? "matrix" : opened });
+  visit({ layer, head, heads: [head], view: lastView === "heads" && !hasFullMap(layer, head) ? "matrix" : lastView });
 }
 
 function wheel(event) {
@@ -251,7 +252,7 @@ function wheel(event) {
   zoom(Math.exp(-event.deltaY * lines * WHEEL * (event.ctrlKey ? 6 : 1)), event.clientX - box.left, event.clientY - box.top);
 }
 
-let spread = 0; // of two fingers
+let spread = 0; // pixels between two fingers
 
 function pinch(event) {
   if (event.touches.length !== 2 || state.view !== "matrix") {
@@ -266,18 +267,18 @@ function pinch(event) {
   spread = now;
 }
 
-/** Drag the drawing under its window. */
+/** Pan the drawing. */
 function drag(event) {
   if (event.buttons !== 1 || state.view !== "matrix" || event.pointerType === "touch") return;
   chart.scrollBy(-event.movementX, -event.movementY);
   dragged += Math.abs(event.movementX) + Math.abs(event.movementY);
 }
 
-let pressed = null; // what the last click found
-let dragged = 0; // pixels since the button went down: a drag is no click
-const A_CLICK = 4;
+let pressed = null; // what the last click hit
+let dragged = 0; // pixels that the pointer has moved since the button was pressed
+const CLICK_TOLERANCE = 4; // pixels: a longer drag is not a click
 
-/** Draw with these modules, and begin to listen. */
+/** Draw with these modules, and listen to the pointer. */
 export function listen(modules) {
   Object.assign(views, modules);
   chart.addEventListener("pointermove", (event) => {
@@ -289,11 +290,11 @@ export function listen(modules) {
     touched = pointerType === "touch";
   });
   chart.addEventListener("pointerleave", () => touched || point(null));
-  chart.addEventListener("pointercancel", () => point(null)); // a finger that scrolls takes away what it had tapped
+  chart.addEventListener("pointercancel", () => point(null)); // scrolling with a finger ends its tap
   document.addEventListener("pointerdown", ({ target }) => chart.contains(target) || point(null));
   chart.addEventListener("click", (event) => {
-    const second = state.view === "model" && event.detail > 1 && !touched; // of a double click: what lies here now was not aimed at
-    if (dragged < A_CLICK && !second) press(event);
+    const second = state.view === "model" && event.detail > 1 && !touched; // the second click of a double click hits a changed drawing
+    if (dragged < CLICK_TOLERANCE && !second) press(event);
   });
   chart.addEventListener("dblclick", () => {
     if (state.view === "model" && pressed !== null && !touched) open(state);

@@ -5,11 +5,11 @@ import { isDark } from "./colour.js";
 import { savePng, saveSvg } from "./save.js";
 import { change, state } from "./state.js";
 
-const STEP = 1.3; // of a zoom by button or key
+const STEP = 1.3; // factor of a zoom by button or key
 const element = (name) => document.getElementById(name);
 
 const KEYS = {
-  s: () => change({ special: !state.special }),
+  t: () => change({ special: !state.special }),
   d: () => change({ theme: isDark() ? "light" : "dark" }),
   "+": () => zoomBy("in"),
   "=": () => zoomBy("in"),
@@ -18,7 +18,7 @@ const KEYS = {
   "?": () => element("keys").showModal(),
 };
 
-/** Listen to the common controls, and to their keys and these. */
+/** Listen to the common controls, to their keys and to `keys`. */
 export function listenToControls(keys) {
   const every = { ...KEYS, ...keys };
   for (const [name, press] of Object.entries({ theme: KEYS.d, help: KEYS["?"], "save-svg": saveSvg, "save-png": savePng })) {
@@ -29,7 +29,7 @@ export function listenToControls(keys) {
   document.addEventListener("keydown", (event) => press(event, every));
 }
 
-/** Show the part of the state that the common controls show. */
+/** Update the common controls from the state. */
 export function showCommon() {
   document.documentElement.dataset.theme = state.theme;
   element("layer").value = state.layer;
@@ -42,7 +42,7 @@ export function fill(name, options) {
   element(name).replaceChildren(...options.map(([value, label]) => new Option(label, value)));
 }
 
-/** Zoom "in", "out" or to "fit"; only maps can be zoomed. */
+/** Zoom "in", "out" or to "fit". Only Matrix can be zoomed. */
 function zoomBy(direction) {
   if (state.view !== "matrix") return;
   if (direction === "fit") zoomToFit();
@@ -52,9 +52,9 @@ function zoomBy(direction) {
 function press(event, keys) {
   if (event.ctrlKey || event.metaKey || event.altKey || element("keys").open) return;
   const { tagName, type } = event.target;
-  if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they have keys of their own
-  if (event.key === "Escape" && document.querySelector(":popover-open")) return; // which it closes
-  if (event.key === "Enter" && tagName !== "DIV" && tagName !== "BODY") return; // it presses a button
+  if (tagName === "SELECT" || (tagName === "INPUT" && type === "range")) return; // they use keys themselves
+  if (event.key === "Escape" && document.querySelector(":popover-open")) return; // Escape closes the menu
+  if (event.key === "Enter" && tagName !== "DIV" && tagName !== "BODY") return; // Enter presses the focused button
   if (!Object.hasOwn(keys, event.key)) return;
   event.preventDefault();
   keys[event.key](event);

@@ -1,9 +1,9 @@
 // The page of maps side by side: two records, or effects. This file puts the others together, as assemble.js does.
 //
-//   data.js, state.js, units.js, colour.js, paint.js, chart.js, save.js    as in the page of one record
-//   panels.js    the maps, and what they are called         signed.js    colours around 0
-//   compareMaps.js    the maps as drawn, with one cursor    compareHeads.js    how much each head differs
-//   compareReadout.js    what is said beside them           compareControls.js    buttons, menus, keyboard
+//   data.js, state.js, units.js, colour.js, paint.js, chart.js, save.js    shared with the page of one record
+//   panels.js            the maps and their names           signed.js            colours around 0
+//   compareMaps.js       the drawn maps, with one cursor    compareHeads.js      the difference of each head
+//   compareReadout.js    the side panel                     compareControls.js   buttons, menus, keyboard
 
 import { listen, redraw } from "./chart.js";
 import { showCommon } from "./common.js";

@@ -32,7 +32,7 @@ const KEYS = {
 
 const element = (name) => document.getElementById(name);
 
-/** Make what depends on the page, and begin to listen. */
+/** Fill the menus of this page, and listen to all controls. */
 export function makeControls() {
   for (const one of document.querySelectorAll(".of-heads")) one.hidden = !OF_RECORDS;
   for (const one of document.querySelectorAll(".of-effects")) one.hidden = OF_RECORDS;
@@ -46,7 +46,7 @@ export function makeControls() {
   listenToControls(KEYS);
 }
 
-/** Move the cursor a query or a key further. */
+/** Move the cursor along the queries or the keys. */
 function move(side, name, step) {
   const units = axes()[side];
   if (units.length) change({ [name]: neighbour(units, state[name], step) });

@@ -1,4 +1,4 @@
-// How much each head differs between A and B: a grid of layers by heads to choose from.
+// The difference of each head between A and B: a grid of layers by heads to choose from.
 
 import { brief } from "./captions.js";
 import { inkOn, isDark, rgb, shareColour } from "./colour.js";
@@ -11,7 +11,7 @@ import { nextAt } from "./stepping.js";
 const grid = document.getElementById("differing");
 const most = OF_RECORDS ? Math.max(...page.moved.flat()) || 1 : 0;
 
-/** Make a row a layer, a button a head. */
+/** Fill the grid: a row per layer, a button per head. */
 export function makeHeads() {
   const names = document.createElement("tr");
   names.append(document.createElement("td"), ...page.heads.map((head) => makeHeading(head)));
@@ -38,7 +38,7 @@ function headButton(layer, head) {
   return made;
 }
 
-/** Show which head is chosen, in the theme's colours. */
+/** Mark the selected head, and colour all heads for the theme. */
 export function showHeads() {
   const inside = grid.contains(document.activeElement);
   for (const one of grid.querySelectorAll("button")) {
@@ -52,7 +52,7 @@ export function showHeads() {
   }
 }
 
-/** Go to the head that differs more (-1) or less (1) than the one that is shown. */
+/** Go to the next head that differs more (-1) or less (1) than the selected one. */
 export function goToRank(step) {
   const order = ranked();
   const now = order.findIndex(([layer, head]) => layer === state.layer && head === state.head);

@@ -1,32 +1,33 @@
-// Maps of one size side by side: windows onto them, which move as one and have one cursor.
+// Maps of the same size side by side. They scroll and zoom together and share a cursor.
 
 import { drawLabels, drawShapes, MOST_SHAPES, SMALLEST_CELL } from "./cells.js";
 import { inkOn, pixelOf, pixelTable, rgb, shareColour } from "./colour.js";
-import { brief, isolated, value } from "./captions.js";
+import { brief, isolate, value } from "./captions.js";
 import { page } from "./data.js";
-import { cut, picture, textWidth } from "./paint.js";
-import { cellName, heading, listed, maps, nameIn, nameOf, numbersAt, OF_RECORDS, signedText } from "./panels.js";
-import { drawSign, drawSignedBar, signedColour, signedPixels } from "./signed.js";
+import { cut, drawCaption, picture, textWidth } from "./paint.js";
+import { cellName, heading, joinNumbers, maps, nameIn, nameOf, numbersAt, OF_RECORDS, signedText } from "./panels.js";
+import { drawSign, drawSignedBar, fixed, signedColour, signedPixels } from "./signed.js";
 import { change, state } from "./state.js";
 import { axes, isHidden, placeOf } from "./units.js";
 
-const CAPTION = 24;
-const [TITLE, SCALE] = [18, 18]; // above each map: what it is, and what its colours are
+const CAPTION = 28;
+const [TITLE, SCALE] = [18, 18]; // heights of a map's title and of its colour scale, in pixels
 const GAP = 6;
-const BETWEEN = 14; // maps
-const HEADED = 300; // what is written above a map may be wider than it
+const BETWEEN = 14; // pixels from one map to the next
+const HEADED = 300; // width of a title in pixels, if its map is narrower
 const SIZE = 12;
 const SMALL = 11;
+const LEAST_SIZE = 9; // smallest font size of a title that would not fit otherwise
 const BAR = 70;
-const [SIGNED, NUMBERED] = [8, 36]; // a cell with its sign in it, and with its number
-const LEAST = 0.005; // of the largest, which is written into a cell
+const [SIGNED, NUMBERED] = [8, 36]; // least size of a cell that shows its sign, and of one that shows its number
+const LEAST = 0.005; // a cell shows its number only if it is at least this share of the largest
 const LARGEST_FIT = 44;
 
 let images = { name: "" };
 
 /**
- * Where everything goes in the window: `columns` maps a row, as many as make them largest. Each has its place, `wide`
- * pixels and no more, whatever the zoom; of all its pixels, `whole`, as many are `seen` as have room there.
+ * Lay out the maps in the viewport, with the number of `columns` that makes them largest. Whatever the zoom, a map keeps its
+ * place and is at most `wide` pixels wide. `whole` is the size of a zoomed map, and `seen` the size of its visible part.
  */
 function layout(width, height) {
   const { queries, keys } = axes();
@@ -57,17 +58,17 @@ export function measure(width, height) {
   return { width: width + whole.wide - seen.wide, height: height + whole.high - seen.high };
 }
 
-/** The side of a cell, and where the cells of a map begin: of that at (x, y) of the window, else of A. */
+/** Return the size of a cell, and where the cells begin in the map under the point (x, y) of the viewport, or else in the first map. */
 export function grid(width, height, x = 0, y = 0) {
   const { cell, places, seen } = layout(width, height);
   const place = places.find((one) => x >= one.x && x < one.x + seen.wide && y >= one.y && y < one.y + seen.high) ?? places[0];
   return { left: place.x, top: place.y, cell };
 }
 
-/** The cell under a place of the drawing, or the query or key whose label is there. */
+/** Return the cell under a point of the drawing, or the query or key whose label is there. */
 export function at(x, y, width, height, area) {
   const { queries, keys, cell, places, seen, label, upright, columns } = layout(width, height);
-  const [across, down] = [x - area.x, y - area.y]; // in the window
+  const [across, down] = [x - area.x, y - area.y]; // pixels from the viewport's corner
   for (const [number, place] of places.entries()) {
     const inside = [across - place.x, down - place.y];
     const [column, row] = [Math.floor((inside[0] + area.x) / cell), Math.floor((inside[1] + area.y) / cell)];
@@ -81,14 +82,14 @@ export function at(x, y, width, height, area) {
   return null;
 }
 
-/** Bring the cell that is held into sight in all of them. */
+/** Scroll to the held cell, in all maps. */
 export function reveal(chart) {
   const { queries, keys, cell, seen } = layout(chart.clientWidth, chart.clientHeight);
   const scrolled = (place, start, length) => (place < 0 || (place * cell >= start && (place + 1) * cell <= start + length) ? start : (place + 0.5) * cell - length / 2);
   chart.scrollTo(scrolled(placeOf(keys, state.partner), chart.scrollLeft, seen.wide), scrolled(placeOf(queries, state.token), chart.scrollTop, seen.high));
 }
 
-/** A click holds a cell, a query or a key, or lets go of it. */
+/** Handle a click: hold a cell, a query or a key, or release it. */
 export function press({ query = null, key = null }) {
   const again = state.token === query && state.partner === key;
   change(again ? { token: null, partner: null } : { token: query, partner: key });
@@ -103,7 +104,7 @@ export function draw(painter, area, pointed, colours, dark) {
   const [row, column] = [placeOf(queries, cursor.query ?? null), placeOf(keys, cursor.key ?? null)];
   const numbers = numbersAt(cursor.query ?? null, cursor.key ?? null);
 
-  painter.text(cut(heading(), SIZE, area.width - 2 * GAP), area.x + GAP, area.y + 13, { fill: colours.faint, size: SIZE });
+  drawCaption(painter, heading(), area.x + GAP, area.y + 14, area.width - 2 * GAP, colours.faint);
   for (const [number, place] of places.entries()) {
     const [left, top] = [area.x + place.x, area.y + place.y];
     const panel = all.panels[number];
@@ -117,14 +118,18 @@ export function draw(painter, area, pointed, colours, dark) {
   }
   return true;
 
-  /** "A · mask padding", the number that is pointed at, and the scale below. */
+  /** Draw "A · mask padding" and the number of the cell under the pointer. The scale, or else the number, is below. */
   function drawHeading({ name, about, signed, most }, shown, x, y) {
     const room = Math.min(wide, Math.max(seen.wide, HEADED));
     const taken = shown ? textWidth(shown, SIZE, true) + GAP : 0;
     const title = [name, about].filter(Boolean).join(" · ");
-    painter.text(cut(title, SIZE, room - taken), x, y + TITLE / 2, { fill: colours.ink, size: SIZE });
-    if (shown) painter.text(shown, x + room, y + TITLE / 2, { fill: colours.ink, size: SIZE, bold: true, align: "right" });
-    const [low, high] = signed ? [-most, most].map(signedText) : ["0", value(most)];
+    const isTight = textWidth(name, SIZE) > room - taken; // then the number replaces the scale
+    const fitting = Math.floor((SIZE * room) / textWidth(name, SIZE));
+    const size = isTight && fitting >= LEAST_SIZE ? Math.min(fitting, SIZE) : SIZE;
+    painter.text(cut(title, size, isTight ? room : room - taken), x, y + TITLE / 2, { fill: colours.ink, size });
+    if (shown) painter.text(shown, x + room, y + (isTight ? TITLE + SCALE / 2 - 2 : TITLE / 2), { fill: colours.ink, size: SIZE, bold: true, align: "right" });
+    if (isTight && shown) return;
+    const [low, high] = signed ? [-most, most].map((end) => signedText(end, most)) : ["0", OF_RECORDS ? value(most) : fixed(most, most)];
     const [before, after] = [low, high].map((text) => textWidth(text, SMALL) + 4);
     const bar = Math.max(10, Math.min(BAR, room - before - after));
     const level = y + TITLE + SCALE / 2 - 2;
@@ -135,7 +140,7 @@ export function draw(painter, area, pointed, colours, dark) {
   }
 
   function drawMap(panel, image, { x, y }, left, top) {
-    const { signed, values, hidden } = panel;
+    const { signed, values, hidden, marked = [] } = panel;
     painter.clip(left, top, seen.wide, seen.high);
     if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
     if (painter.vector && values.length <= MOST_SHAPES) drawShapes(painter, values, { queries, keys, x, y, cell }, (what) => colourOf(panel, what), signed ? "change" : "weight", { map: panel.name });
@@ -146,6 +151,9 @@ export function draw(painter, area, pointed, colours, dark) {
       for (let query = first; query < last; query++) {
         for (let key = begin; key < end; key++) drawInside(panel, values[query * keys.length + key], x + key * cell, y + query * cell);
       }
+    }
+    for (const [query, key] of marked) {
+      painter.rect(x + key * cell + 1, y + query * cell + 1, cell - 2, cell - 2, { stroke: colours.plus, lineWidth: cell < 12 ? 1 : 2, data: { marked: panel.name, query, key } });
     }
     const frame = { stroke: colours.accent, lineWidth: cell < 6 ? 1 : 2 };
     const thick = Math.max(cell, 2);
@@ -159,7 +167,7 @@ export function draw(painter, area, pointed, colours, dark) {
     return (signed ? signedColour : shareColour)(what / most, dark);
   }
 
-  /** A cell's number, or where there is no room for it of one around 0 its sign. */
+  /** Write the number of a cell, or its sign if a signed number has no room. */
   function drawInside(panel, what, x, y) {
     if (isHidden(what)) return;
     if (cell < NUMBERED) drawSign(painter, x, y, cell, what / panel.most, dark);
@@ -169,7 +177,7 @@ export function draw(painter, area, pointed, colours, dark) {
   }
 }
 
-/** The maps as pictures, a pixel a cell. */
+/** Return the maps as pictures, one pixel per cell. */
 function mapImages({ name, panels }, rows, columns, dark) {
   const full = `${name} ${dark}`;
   if (images.name !== full) {
@@ -187,9 +195,9 @@ function mapImages({ name, panels }, rows, columns, dark) {
 
 export function tip({ query, key }) {
   const { queries, keys } = axes();
-  const alone = (side, place, units) => `${OF_RECORDS ? `${side} ${place}: ` : ""}${isolated(nameOf(units[placeOf(units, place)], side))}`;
+  const alone = (side, place, units) => `${OF_RECORDS ? `${side} ${place}: ` : ""}${isolate(nameOf(units[placeOf(units, place)], side))}`;
   if (query === undefined) return alone("key", key, keys);
   if (key === undefined) return alone("query", query, queries);
   const numbers = numbersAt(query, key);
-  return numbers ? `${cellName(query, key)}\n${listed(numbers, " · ")}` : "";
+  return numbers ? `${cellName(query, key)}\n${joinNumbers(numbers, " · ")}` : "";
 }

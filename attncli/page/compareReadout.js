@@ -1,51 +1,52 @@
-// Beside the maps, in words and as a table: what is held, and where differences or effects are largest.
+// The side panel, in words and as a table: the held cell, and the largest differences or effects.
 
-import { isolated } from "./captions.js";
+import { isolate } from "./captions.js";
 import { page } from "./data.js";
 import { makeHeading, makeNameButton, tell } from "./elements.js";
-import { cellName, listed, maps, nameOf, numbersAt, OF_RECORDS, sentence, written } from "./panels.js";
+import { cellName, joinNumbers, maps, nameOf, numbersAt, OF_RECORDS, describeMaps, formatCell } from "./panels.js";
 import { change, state } from "./state.js";
 import { nextAt } from "./stepping.js";
 import { axes, placeOf } from "./units.js";
 
 const ROWS = 8;
-const MANY = page.panels.length > 4; // too many for a column each: the largest, and where it is
+const MANY = page.panels.length > 4; // panels: too many for a column each, so a row has the largest number and its panel
 
 const [said, values, findings] = ["said", "values", "largest"].map((name) => document.getElementById(name));
 
-/** Say what the state shows now. */
+/** Update the side panel from the state. */
 export function readOut() {
-  document.getElementById("about").textContent = page.about.join("\n");
+  const titles = OF_RECORDS ? [] : page.panels.filter(({ about }) => about).map(({ name, about }) => `${name}: ${about}`); // cut where there is no room
+  document.getElementById("about").textContent = [...titles, ...page.about].join("\n");
   const numbers = numbersAt(state.token, state.partner);
-  tell(said, numbers ? `${sentence()} ${cellName(state.token, state.partner)}: ${listed(numbers, ", ")}.` : sentence());
+  tell(said, numbers ? `${describeMaps()} ${OF_RECORDS ? "" : "Held: "}${cellName(state.token, state.partner)}: ${joinNumbers(numbers, ", ")}.` : describeMaps());
   const isHeld = state.token !== null || state.partner !== null;
   const cells = isHeld || OF_RECORDS ? largest(state) : [];
   values.hidden = cells.length === 0;
   values.tBodies[0].replaceChildren(...cells.map(row));
-  values.tHead.rows[0].cells[0].textContent = isHeld ? `of ${held()}` : "largest";
+  values.tHead.rows[0].cells[0].textContent = isHeld ? `of ${nameOfHeld()}` : "largest";
   if (!OF_RECORDS) findings.tBodies[0].replaceChildren(...largest().map(row));
 }
 
-/** Go to the next (1) of the largest cells, or to the one before (-1). */
+/** Go to the next (1) or previous (-1) of the largest cells. */
 export function stepFinding(step) {
   const cells = largest();
-  const next = nextAt(cells, cells.findIndex(isHere), step);
+  const next = nextAt(cells, cells.findIndex(isHeldCell), step);
   if (next) change({ token: next.query.members[0], partner: next.key.members[0] });
 }
 
-/** The query that is held, or else the key. */
-function held() {
+/** Return the name of the held query, or else of the held key. */
+function nameOfHeld() {
   const { queries, keys } = axes();
   const [row, column] = [placeOf(queries, state.token), placeOf(keys, state.partner)];
   if (row < 0 && column < 0) return "what the filters hide";
-  return isolated(row >= 0 ? nameOf(queries[row], "query") : nameOf(keys[column], "key"));
+  return isolate(row >= 0 ? nameOf(queries[row], "query") : nameOf(keys[column], "key"));
 }
 
-function isHere({ query, key }) {
+function isHeldCell({ query, key }) {
   return query.members[0] === state.token && key.members[0] === state.partner;
 }
 
-/** Make the headings of the tables: a column a panel. */
+/** Fill the headings of the tables, a column per panel. */
 export function makeReadOut() {
   const names = MANY ? ["in", "number"] : page.panels.map((panel) => panel.name);
   for (const [table, first] of [[values, ""], [findings, "largest"]]) {
@@ -55,7 +56,7 @@ export function makeReadOut() {
   }
 }
 
-/** Where the signed map, or else any map, is largest in size, that first: of this query, or else of this key, or of all. */
+/** Return the largest cells, of the held query or else of the held key, if any; in the signed map or else in any map. */
 function largest({ token, partner } = { token: null, partner: null }) {
   const all = maps();
   if (all === null) return [];
@@ -68,30 +69,30 @@ function largest({ token, partner } = { token: null, partner: null }) {
   const best = [];
   for (let place = first; place < last; place += step) {
     const size = Math.abs(sizes[place]);
-    if (!(size > (best[ROWS - 1]?.size ?? 0))) continue; // nor where it is hidden
+    if (!(size > (best[ROWS - 1]?.size ?? 0))) continue; // false for a hidden cell (NaN)
     best.splice(best.findLastIndex((one) => one.size >= size) + 1, 0, { place, size });
     best.length = Math.min(best.length, ROWS);
   }
   return best.map(({ place }) => ({
     query: queries[Math.floor(place / keys.length)], key: keys[place % keys.length],
-    numbers: MANY ? [largestIn(all.panels, place)].flatMap((panel) => [page.panels[panel].name, written(all.panels[panel], place)])
-      : all.panels.map((panel) => written(panel, place)),
+    numbers: MANY ? [largestIn(all.panels, place)].flatMap((panel) => [page.panels[panel].name, formatCell(all.panels[panel], place)])
+      : all.panels.map((panel) => formatCell(panel, place)),
   }));
 }
 
-/** The number of the panel whose cell is largest in size. */
+/** Return the number of the panel in which this cell has the largest size. */
 function largestIn(panels, place) {
-  const size = (number) => Math.abs(panels[number].values[place]) || 0; // hidden: NaN
+  const size = (number) => Math.abs(panels[number].values[place]) || 0; // NaN: hidden
   return panels.reduce((best, _, number) => (size(number) > size(best) ? number : best), 0);
 }
 
 function row({ query, key, numbers }) {
   const line = document.createElement("tr");
-  line.classList.toggle("held", isHere({ query, key }));
-  const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]}\u00a0` : ""}${isolated(nameOf(unit, side))}`;
+  line.classList.toggle("held", isHeldCell({ query, key }));
+  const named = (unit, side) => `${OF_RECORDS ? `${unit.members[0]}\u00a0` : ""}${isolate(nameOf(unit, side))}`;
   const name = `${named(query, "query")}${page.between}${named(key, "key")}`;
   const hold = () => change({ token: query.members[0], partner: key.members[0] });
-  line.insertCell().append(makeNameButton(name, "ltr", hold)); // as it is drawn
+  line.insertCell().append(makeNameButton(name, "ltr", hold)); // in the direction that is drawn
   for (const text of numbers) line.insertCell().textContent = text;
   return line;
 }

@@ -1,9 +1,9 @@
-// The buttons and menus above the chart: they show the state and change it.
+// The buttons and menus above the chart, which show the state and change it.
 
 import { channels, headColour, inkOn } from "./colour.js";
 import { fill, showCommon } from "./common.js";
-import { headsOf, isWhole, maskOf, MEAN, page } from "./data.js";
-import { makeButton } from "./elements.js";
+import { hasNeuron, headsOf, hasFullMap, maskOf, MEAN, page } from "./data.js";
+import { makeButton, scrollTo } from "./elements.js";
 import { change, hasPair, SCALES, state } from "./state.js";
 import { placeOfThreshold, THRESHOLDS, thresholdAt } from "./units.js";
 import { kind } from "./captions.js";
@@ -12,7 +12,7 @@ import { fit, listenToToolbar, showFilters } from "./toolbar.js";
 const element = (name) => document.getElementById(name);
 const MASKS = ["none", "causal", "padding"];
 
-/** Make what depends on the model. */
+/** Fill the menus and buttons of layers and heads. */
 export function makeModel() {
   const mean = page.whole || page.chosen ? [] : [[MEAN, "mean"]];
   fill("layer", [...page.layers.map((layer) => [layer, layer]), ...mean]);
@@ -24,7 +24,7 @@ export function makeModel() {
   }));
 }
 
-/** Make what depends on the page, and begin to listen. */
+/** Fill the menus and buttons of this page, and listen to all controls. */
 export function makeControls() {
   makeModel();
   fill("text", page.texts.map((text, number) => [number, text.title]));
@@ -42,20 +42,20 @@ export function makeControls() {
 
   choice("views", "view", (button) => button.dataset.view);
   choice("several", "heads", (one) => ({ all: page.heads, mean: [MEAN], none: [] })[one.dataset.several]);
-  for (const mask of allMasks()) element("masks").append(makeButton(mask, () => {}, { mask })); // the row hears the click
+  for (const mask of allMasks()) element("masks").append(makeButton(mask, () => {}, { mask })); // the row handles the click
   choice("masks", "mask", (one) => one.dataset.mask);
   element("heads").addEventListener("keydown", moveFocus);
   listenToToolbar();
 }
 
-/** A row of buttons of which one is pressed. */
+/** Let the buttons of a row set a part of the state. */
 function choice(row, name, valueOf) {
   element(row).addEventListener("click", ({ target }) => {
     if (target.tagName === "BUTTON") change({ [name]: valueOf(target) });
   });
 }
 
-/** The masks of the page: those of MASKS in this order, then others. */
+/** Return the masks of the page: those of MASKS in this order, then others. */
 export function allMasks() {
   const names = new Set(page.texts.flatMap((text) => text.masks.map((mask) => mask.name)));
   return [...MASKS.filter((name) => names.has(name)), ...[...names].filter((name) => !MASKS.includes(name))];
@@ -65,7 +65,7 @@ function isAlone(head) {
   return state.heads.length === 1 && state.heads[0] === head;
 }
 
-/** Switch a head on or off, but the last one that is on. Heads have their colours in the order they were switched on. */
+/** Switch a head on or off; the last one stays on. Heads get their colours in the order in which they were switched on. */
 function toggle(head) {
   if (isAlone(head)) return;
   const isDrawn = state.heads.includes(head);
@@ -75,7 +75,7 @@ function toggle(head) {
   });
 }
 
-/** Move the focus among the buttons of heads, of which one can be reached with Tab. */
+/** Move the focus among the buttons of heads. Tab reaches only one of them. */
 function moveFocus(event) {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (step === undefined) return;
@@ -85,12 +85,12 @@ function moveFocus(event) {
   buttons[(buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length].focus();
 }
 
-/** Whether weights are colours now: in Matrix, and in Model unless all that is drawn are lines. */
+/** Return true if the view draws weights as colours: Matrix, and Model unless it draws only lines. */
 function showsColours() {
   return state.view === "matrix" || (state.view === "model" && (state.thumbs === "matrix" || state.detail));
 }
 
-/** The scale that the menu shows: of opacity in Heads, else of colours. */
+/** Return the name of the scale in the menu: "opacity" in Heads, otherwise "scale", of colours. */
 function scaleName() {
   return state.view === "heads" ? "opacity" : "scale";
 }
@@ -100,7 +100,7 @@ export function nextScale() {
   if (name === "opacity" || showsColours()) change({ [name]: SCALES[(SCALES.indexOf(state[name]) + 1) % SCALES.length] });
 }
 
-/** Show the state. */
+/** Update all controls from the state. */
 export function showState() {
   const { view } = state;
   showCommon();
@@ -114,6 +114,7 @@ export function showState() {
   element("scales").hidden = view !== "heads" && !showsColours();
   element("scaled").textContent = view === "heads" ? "Opacity" : "Colours";
   element("segment-filter").hidden = !hasPair(state.text);
+  document.querySelector("[data-view='neuron']").hidden = !hasNeuron(state.text);
   press("views", (one) => one.dataset.view === view);
   press("masks", (one) => one.dataset.mask === state.mask);
   press("heads", (one) => state.heads.includes(Number(one.dataset.head)));
@@ -124,7 +125,7 @@ export function showState() {
     one.tabIndex = head === tabbed ? 0 : -1;
     one.style.setProperty("--head", headColour(head));
     one.style.setProperty("--on-head", inkOn(channels(headColour(head))));
-    one.disabled = !isWhole(state.layer, head);
+    one.disabled = !hasFullMap(state.layer, head);
     one.title = `Head ${head}: ${kind(state.layer, head)}`;
     one.setAttribute("aria-label", one.title);
   }
@@ -138,6 +139,7 @@ export function showState() {
   element("least").textContent = state.threshold;
   showFilters();
   fit();
+  scrollTo(element("heads"), element("heads").querySelector(".current") ?? element("heads"));
 }
 
 function press(row, pressed) {

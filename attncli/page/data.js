@@ -1,20 +1,20 @@
-// What the page holds: texts, and for each mask the maps of all layers and heads, and q and k of some heads.
-// Numbers lie in chunks, base64 of a zlib stream, which are decoded when they are first asked for.
+// The data of the page: texts, and for each mask the maps of all layers and heads, and q and k of some heads.
+// Numbers are stored in chunks. A chunk is a zlib stream in base64, and is decoded at its first use.
 
 import { Recent } from "./recent.js";
 
-/** The description of everything, as attncli wrote it: see payload.py. */
+/** The description of the page, as payload.py writes it. */
 export const page = JSON.parse(document.getElementById("page").textContent);
 
-/** Stands for the mean: as a head over all heads, as a layer over all layers. */
+/** As a head's number: the mean over all heads. As a layer's number: the mean over all layers. */
 export const MEAN = -1;
 
-const KEPT_MAPS = 48; // of 512 tokens a megabyte each
+const KEPT_MAPS = 48; // maps; one of 512 tokens takes a megabyte
 
 const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
 const maps = new Recent(KEPT_MAPS); // "text mask layer head" -> Float32Array [query * keys + key]
 
-/** The bytes of a chunk, or null if they are not there yet: `whenDecoded` then tells. */
+/** Return the bytes of a chunk. If it is not decoded yet, start decoding and return null; `whenDecoded` is called at the end. */
 function bytesOf(id) {
   if (!chunks.has(id)) {
     chunks.set(id, null);
@@ -26,20 +26,20 @@ function bytesOf(id) {
   return chunks.get(id);
 }
 
-/** A chunk's float32 numbers, or null if they are not decoded yet. */
+/** Return the float32 numbers of a chunk, or null if they are not decoded yet. */
 export function floatsOf(id) {
   const bytes = bytesOf(id);
   return bytes && new Float32Array(bytes.buffer);
 }
 
-/** Take over texts that came later, as payload.py describes them, with the bytes of their chunks by name; gives the number of the first. */
-export function arrive(texts, bytes) {
+/** Add texts from the server, as payload.py describes them, and their chunks `[[name, bytes]]`. Return the number of the first text. */
+export function addTexts(texts, bytes) {
   for (const [id, one] of bytes) chunks.set(id, one);
   return page.texts.push(...texts) - texts.length;
 }
 
-/** Let go of a text and its chunks, by their names; its number is no other's. */
-export function forget(number, ids) {
+/** Delete a text and these chunks. Its number is not used again. */
+export function deleteText(number, ids) {
   const nothing = { tokens: [], segments: [], special: [], words: [] };
   page.texts[number] = { ...page.texts[number], ...nothing, keys: null };
   for (const id of ids) chunks.delete(id);
@@ -59,7 +59,7 @@ function fromBase64(text) {
   return bytes;
 }
 
-/** Decode ahead the layers that the user may turn to next: all of this text and mask, the nearest first. */
+/** Decode the nearest layer of this text and mask that is not decoded yet. */
 export function decodeAhead(text, name, layer) {
   const near = page.layers.indexOf(layer);
   const { maps: ids, small } = maskOf(text, name);
@@ -72,60 +72,59 @@ export function decodeAhead(text, name, layer) {
 
 let whenDecoded = () => {};
 
-/** `callback` is called each time a chunk has been decoded. */
+/** Call `callback` each time a chunk has been decoded. */
 export function onDecoded(callback) {
   whenDecoded = callback;
 }
 
-/** The tokens of a text along its queries or its keys, `{tokens, segments, special, words}`: the same, or two texts. */
+/** Return the tokens along the queries or the keys of a text, `{tokens, segments, special, words}`. */
 export function tokensOf(text, side) {
   const whole = page.texts[text];
   return side === "key" ? (whole.keys ?? whole) : whole;
 }
 
-/** How many tokens a text has along its queries or its keys. */
+/** Return the number of tokens along the queries or the keys of a text. */
 export function countOf(text, side) {
   return tokensOf(text, side).tokens.length;
 }
 
-/** Whether the page holds all weights of a head; a small page has of most heads only the largest of each block of them. */
-export function isWhole(layer, head) {
-  return layer === MEAN || head === MEAN ? !page.whole : wholeHeads(layer).includes(head);
+/** Return true if the page stores the full map of a head. A small page has only small maps of most heads. */
+export function hasFullMap(layer, head) {
+  return layer === MEAN || head === MEAN ? !page.whole : fullHeads(layer).includes(head);
 }
 
-/** The heads of a layer that the page is about: all, but where heads were chosen that are no rectangle (`page.chosen`). */
+/** Return the heads of a layer that the page has: all of `page.heads`, unless heads were chosen by layer (`page.chosen`). */
 export function headsOf(layer) {
   return page.chosen ? (page.chosen[page.layers.indexOf(layer)] ?? []) : page.heads;
 }
 
-/** The heads of a layer of which the page holds all weights. */
-export function wholeHeads(layer) {
+/** Return the heads of a layer whose full maps are in the page. */
+export function fullHeads(layer) {
   return page.whole ? (page.whole[page.layers.indexOf(layer)] ?? []) : headsOf(layer);
 }
 
-/** What the page holds of text number `text` under the mask of this name. */
+/** Return the entry of a text for a mask, as `mask_entry` in payload.py writes it. */
 export function maskOf(text, name) {
   return page.texts[text].masks.find((mask) => mask.name === name);
 }
 
 /**
- * The weights of one head, [query * keys + key], or null if they are not decoded yet. What the layer's mask hides is NaN,
- * which no weight is. Of a head that is not whole, every weight is the largest of
- * its block.
+ * Return the weights of one head, [query * keys + key], or null if they are not decoded yet. A hidden weight is NaN. For a
+ * head with only a small map, each weight is the largest of its block.
  */
 export function weightsOf(text, name, layer, head) {
   return maps.get(mapName(text, name, layer, head), () => {
     if (layer === MEAN || head === MEAN) return meanOf(text, name, layer === MEAN ? page.layers : [layer], head === MEAN ? page.heads : [head]);
     const mask = maskOf(text, name);
     const [queries, keys] = [countOf(text, "query"), countOf(text, "key")];
-    const found = isWhole(layer, head)
-      ? readMap(mask, layer, head, wholeHeads(layer), queries, keys)
-      : spread(smallOf(text, name, layer, head), queries, keys);
+    const found = hasFullMap(layer, head)
+      ? readMap(mask, layer, head, fullHeads(layer), queries, keys)
+      : enlarge(smallOf(text, name, layer, head), queries, keys);
     return found && hide(found, mask.hides, mask.allowed, layer);
   });
 }
 
-/** The mean of the weights of these layers and heads; hidden is what the masks of all these layers hide. */
+/** Return the mean weights of these layers and heads. A weight is hidden if the masks of all these layers hide it. */
 function meanOf(text, name, layers, heads) {
   const mean = new Float32Array(countOf(text, "query") * countOf(text, "key")).fill(NaN);
   for (const layer of layers) {
@@ -141,18 +140,18 @@ function meanOf(text, name, layers, heads) {
   return mean;
 }
 
-let reading; // a timer
+let timer; // of readAhead
 
-/** Read ahead the maps of these heads in the layers beside this one, one after the other while nothing else happens. */
+/** Read the maps of these heads in the next and the previous layer in advance, one at a time, while the page is idle. */
 export function readAhead(text, name, layer, heads) {
-  clearTimeout(reading);
+  clearTimeout(timer);
   const at = page.layers.indexOf(layer);
-  const beside = [page.layers[at + 1], page.layers[at - 1]].filter((near) => near !== undefined);
-  if ((beside.length + 1) * heads.length > KEPT_MAPS) return;
-  const waiting = beside.flatMap((near) => heads.filter((head) => isWhole(near, head)).map((head) => [near, head]));
+  const neighbours = [page.layers[at + 1], page.layers[at - 1]].filter((near) => near !== undefined);
+  if ((neighbours.length + 1) * heads.length > KEPT_MAPS) return;
+  const waiting = neighbours.flatMap((near) => heads.filter((head) => hasFullMap(near, head)).map((head) => [near, head]));
   const next = waiting.find(([near, head]) => !maps.has(mapName(text, name, near, head)));
   if (next === undefined) return;
-  reading = setTimeout(() => weightsOf(text, name, ...next) && readAhead(text, name, layer, heads));
+  timer = setTimeout(() => weightsOf(text, name, ...next) && readAhead(text, name, layer, heads));
 }
 
 function mapName(...names) {
@@ -160,8 +159,9 @@ function mapName(...names) {
 }
 
 /**
- * The small map of a head, `{weights, rows, columns}`, or null if it is not decoded yet; undefined if the page has none
- * with so many cells. A cell is the largest of its block, and hidden where all of that is.
+ * Return the small map of a head, `{weights, rows, columns}`. Return null if it is not decoded yet, and undefined if the
+ * page has none with at least `cells` rows or columns. A cell is the largest weight of its block. It is hidden if the whole
+ * block is.
  */
 export function smallOf(text, name, layer, head, cells = 0) {
   const mask = maskOf(text, name);
@@ -173,8 +173,9 @@ export function smallOf(text, name, layer, head, cells = 0) {
 }
 
 /**
- * A head out of maps as packing.py stores them, `{maps, levels}`; null if they are not decoded yet. A layer begins with the
- * largest weight of each head. Levels follow in the order [head][key][query]: the low bytes of all, then the next bytes.
+ * Read a head's map from the chunks that packing.py writes, `{maps, levels}`. Return null if they are not decoded yet. A
+ * layer's chunk begins with the largest weight of each head. The levels follow in the order [head][key][query]: the low bytes
+ * of all levels, then their next bytes.
  */
 function readMap({ maps: ids, levels }, layer, head, heads, rows, columns) {
   const bytes = bytesOf(ids[page.layers.indexOf(layer)]);
@@ -192,14 +193,14 @@ function readMap({ maps: ids, levels }, layer, head, heads, rows, columns) {
   return weights;
 }
 
-/** How far a stored weight of a head may be from the truth. */
+/** Return the largest error of a stored weight of a head. */
 export function errorOf(text, name, layer, head) {
   const mask = maskOf(text, name);
-  const { levels } = isWhole(layer, head) ? mask : mask.small;
-  return levels ? 0.5 / levels : 0; // a page of maps has them as they are
+  const { levels } = hasFullMap(layer, head) ? mask : mask.small;
+  return levels ? 0.5 / levels : 0; // a page of maps stores exact numbers
 }
 
-/** Write NaN where nothing may be attended to, if anything is hidden; gives null if that is not decoded yet. */
+/** Replace the weights that the mask hides by NaN. Return null if the mask is not decoded yet. */
 function hide(weights, hides, ids, layer) {
   const seen = maskBytes(ids, layer);
   if (hides && seen === null) return null;
@@ -207,13 +208,13 @@ function hide(weights, hides, ids, layer) {
   return weights;
 }
 
-/** The block, of `count` of them, that a place along a length is in: number i begins at floor(i * length / count), as in record/display.py. */
+/** Return the index of the block that contains a place. Block i of `count` begins at floor(i * length / count), as in record/display.py. */
 export function blockOf(place, count, length) {
   return Math.floor(((place + 1) * count - 1) / length);
 }
 
-/** A small map as large as the whole one. */
-function spread(small, queries, keys) {
+/** Enlarge a small map to the size of the full map. */
+function enlarge(small, queries, keys) {
   if (small === null) return null;
   const weights = new Float32Array(queries * keys);
   for (let query = 0; query < queries; query++) {
@@ -223,13 +224,13 @@ function spread(small, queries, keys) {
   return weights;
 }
 
-/** Whether a query may look at a key in a layer; null if the mask, of this layer or of all, is not decoded yet. */
+/** Return true if a query may attend to a key in a layer; null if its mask is not decoded yet. */
 export function allowed(text, name, layer, query, key) {
   const bytes = maskBytes(maskOf(text, name).allowed, layer);
   return bytes && bit(bytes, query * countOf(text, "key") + key);
 }
 
-/** What may be attended to in a layer, a bit a cell, or null if it is not decoded yet. */
+/** Return the mask of a layer, a bit per cell, or null if it is not decoded yet. */
 function maskBytes(ids, layer) {
   return bytesOf(Array.isArray(ids) ? ids[page.layers.indexOf(layer)] : ids);
 }
@@ -239,11 +240,12 @@ function bit(bytes, place) {
 }
 
 /**
- * What makes the scores of one head, `{size, query, key, scale, sink, terms, steps, error, turning}`, q and k each Float32Array
- * [token * size + element], and of each term Float32Array [query * keys + key]; null if not decoded yet. The weights that
- * these make are within `error` of those of the record's own q and k, of which each number is within half a step.
- * Of each layer there are the low bytes of all levels and then the high bytes, both in the order [head][q, k, terms]:
- * number = (level - levels) * step.
+ * Return the parts of one head's scores, `{size, query, key, scale, sink, terms, steps, error, rotation}`, or null if they are
+ * not decoded yet. q and k are Float32Array [token * size + element], each term is Float32Array [query * keys + key].
+ *
+ * Each number differs from the record's by at most half a step. Weights computed from these numbers differ from the record's
+ * by at most `error`. A layer's chunk has the low bytes of all levels and then their high bytes, in the order
+ * [head][q, k, terms]. A number is (level - levels) * step.
  */
 export function vectorsOf(text, name, layer, head) {
   const vectors = maskOf(text, name).vectors;
@@ -262,7 +264,7 @@ export function vectorsOf(text, name, layer, head) {
     for (let one = 0; one < size; one++, start++) found[one] = ((bytes[start] | (bytes[high + start] << 8)) - vectors.levels) * step;
     return found;
   });
-  const { turning } = vectors;
+  const { rotation } = vectors;
   return {
     size: vectors.size,
     query: numbers[0],
@@ -272,27 +274,36 @@ export function vectorsOf(text, name, layer, head) {
     sink: vectors.sinks?.[place] ?? null,
     steps: vectors.steps[place],
     error: vectors.errors[place],
-    turning: turning && { ...turning, rates: turning.rates[turning.whose[place]] },
+    rotation: rotation && { ...rotation, rates: rotation.rates[rotation.whose[place]] },
   };
 }
 
-/** Whether the page holds q and k of this head. */
+/** Return true if the page stores q and k of this head. */
 export function hasVectors(text, name, layer, head) {
   return maskOf(text, name).vectors.heads.some((pair) => pair[0] === layer && pair[1] === head);
 }
 
-/** What a head does most: `{label, share, entropy, measured}`; undefined for a mean. */
+/** Return true if Neuron has q and k to show, or advice on how to get them. Units of several tokens have neither. */
+export function hasNeuron(text) {
+  return Boolean(page.advice) || page.texts[text].masks.some(({ vectors }) => vectors?.heads.length);
+}
+
+/** Return the dominant pattern of a head, `{label, share, entropy, measured}`; undefined for a mean. */
 export function kindOf(text, name, layer, head) {
   return maskOf(text, name).kinds[page.layers.indexOf(layer)]?.[page.heads.indexOf(head)];
 }
 
 /**
- * The heads that stand out, `{heads: [{layer, head, query, key, weight, usual}], count, texts}`, and of a text that a
- * model wrote its `steps`: see payload.py.
+ * Return the heads that stand out, `{heads: [{layer, head, query, key, weight, usual}], count, texts}`. A text that a model wrote
+ * also has `steps` and `shares: [{token, share, uniform}]`: see findings_entry in payload.py.
  */
 export function findingsOf(text, name) {
-  const { heads, count, texts, steps } = maskOf(text, name).findings;
-  return { heads: heads.map(edgeOf), count, texts, steps: steps?.map((step) => ({ ...step, edge: step.edge && edgeOf(step.edge) })) };
+  const { heads, count, texts, steps, shares } = maskOf(text, name).findings;
+  return {
+    heads: heads.map(edgeOf), count, texts,
+    steps: steps?.map((step) => ({ ...step, edge: step.edge && edgeOf(step.edge) })),
+    shares: shares?.map(([token, share, uniform]) => ({ token, share, uniform })),
+  };
 }
 
 function edgeOf([layer, head, query, key, weight, usual]) {

@@ -1,7 +1,7 @@
-"""Assemble the page as one file, and say how it opens: a template with style, script, description and chunks.
+"""Assemble the page as one file: a template with style, script, description and chunks. Set how it opens.
 
-Nothing in a record can become markup or script: words are JSON in which "<" is written as an escape, numbers are
-base64, and the page's policy lets no script run but its own, and nothing be requested from anywhere.
+Nothing in a record can become markup or script. Texts are JSON with "<" escaped, and numbers are base64. The content
+security policy allows only the page's own script, and no requests.
 """
 
 import base64
@@ -20,9 +20,10 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.base.files import check_suffix, write_whole
 from attncli.base.printable import printable
-from attncli.page.advice import of_record
+from attncli.page.advice import MERGED, of_record
 from attncli.page.payload import VECTORS, FullHeads, payload
 from attncli.record import AttentionRecord
+from attncli.record.display import in_stretches
 from attncli.record.selection import check_segments, select_token, selected_places
 
 # --- how a page opens ---------------------------------------------------------------------------------
@@ -32,11 +33,11 @@ MEAN = -1  # as a layer: the mean of all layers; as a head: the mean of all head
 
 @dataclass(frozen=True)
 class Start:
-    """The first state of a page. It is checked as far as possible before there is a record.
+    """The initial state of a page. Its values are checked as far as possible without a record.
 
-    view: "heads", "model", "matrix" or "neuron". query: the token that is held, by its text ("it", "it#2") or its
-    number. segments: "AB" shows from the first text to the second, and so on; or "all". special: whether [CLS], [SEP]
-    and [PAD] are shown. words: whether pieces are put together to words. threshold: weights below it are not drawn.
+    view: "heads", "model", "matrix" or "neuron". query: the held token, by its text ("it", "it#2") or its number.
+    segments: "AB" shows the weights from the first text to the second, and so on; or "all". special: whether [CLS],
+    [SEP] and [PAD] are shown. words: whether pieces are merged into words. threshold: smaller weights are not drawn.
     head: (layer, head), each of which may be MEAN; by default the head that stands out most, with the query of its
     strongest edge.
 
@@ -60,7 +61,7 @@ class Start:
     def state(self, record: AttentionRecord | None) -> dict[str, Any]:
         """Return the state of the page's script (state.js), for the first of its records.
 
-        Raises RequestError when the record has no such token or segment, or nothing would be left of it.
+        Raises RequestError if the record has no such token or segment, or if no token would be selected.
         """
         found: dict[str, Any] = {
             "view": self.view,
@@ -76,10 +77,10 @@ class Start:
         return found
 
     def opening(self, record: AttentionRecord, findings: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """Return the state where an address says nothing: one head, and the query that makes it stand out.
+        """Return the selection if the URL has no hash: one head, and the query that makes it stand out.
 
-        findings: of the record, as the page lists them (`attncli.page.payload.findings_entry`). Where there are none it
-        is the first head of the last layer. Raises RequestError when the record does not have the head.
+        findings: of the record, as the page lists them (`attncli.page.payload.findings_entry`). Without findings,
+        return the first head of the last layer. Raises RequestError if the record does not have the head.
         """
         if self.head is None and findings:
             layer, head, query, *_ = findings[0]
@@ -102,14 +103,14 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class) (?P<nam
 
 @cache
 def script(main: str = MAIN) -> str:
-    """Return all modules that the module `main` needs, each after those that it imports itself."""
+    """Return the module `main` and all that it imports, each module after its own imports."""
     done: dict[str, str] = {}
     add(main, done)
     return '"use strict";\n' + "\n".join(done.values())
 
 
 def add(name: str, done: dict[str, str]) -> None:
-    """Append module `name` to `done`, after what it imports. Imports become constants."""
+    """Append module `name` to `done`, after the modules that it imports. Imports become constants."""
     source = (FOLDER / f"{name}.js").read_text(encoding="utf-8")
     for match in IMPORT.finditer(source):
         if match["module"] not in done:
@@ -138,21 +139,21 @@ def page(
 ) -> str:
     """Return one HTML document with all heads of these records. The same records give the same document.
 
-    Several records: a menu of texts; neighbours of the same text under different masks: a switch of masks. Norms are
+    Several texts get a menu. Consecutive records of one text under different masks get a switch of masks. Norms are
     drawn as shares of their rows.
 
-    start: how the page opens; all of it can be changed there. title: of the document; by default the model and the
-    first text. kept: the part of the weights that the page holds, where that is not all; it says so. advice: how to get
-    q and k of a head that has none (`attncli.page.advice`).
+    start: how the page opens; users can change all of it in the page. title: the document's title; by default the model
+    and the first text. kept: the heads whose full maps the page stores, if not all; the page says so. advice: how to
+    get q and k of a head that has none (`attncli.page.advice`).
 
-    Raises RequestError when there is no record, they are of different models, layers or heads, or `start` names
-    something that is not there.
+    Raises RequestError without records, for records of different models, layers or heads, and if `start` names
+    something that the records lack.
     """
     records = [records] if isinstance(records, AttentionRecord) else records
     description, chunks = content(records, start, kept, advice)
     if title is None:
         title = f"{description['model']['name']}: {description['texts'][0]['title']}"
-    return assembled(["template.html"], ["style.css"], script(), title, description, chunks)
+    return assemble(["template.html"], ["style.css"], script(), title, description, chunks)
 
 
 def content(
@@ -165,11 +166,12 @@ def content(
     found = description["texts"][0]["masks"][0]["findings"]
     findings = found["heads"] if "steps" not in found else [step["edge"] for step in found["steps"] if step["edge"]]
     state["opening"] = start.opening(records[0], findings) if kept is None else kept.opening()
-    description["advice"] = of_record(records[0]) if advice is None else advice
+    merged = all(map(in_stretches, records))
+    description["advice"] = MERGED if merged else of_record(records[0]) if advice is None else advice
     return description, chunks
 
 
-def assembled(
+def assemble(
     bodies: Sequence[str],
     styles: Sequence[str],
     code: str,
@@ -179,9 +181,9 @@ def assembled(
     allowed: str | None = None,
     more: str = "",
 ) -> str:
-    """Assemble a page of these bodies, styles and script, which holds this description and these chunks alone.
+    """Return a page with these bodies, styles, script, description and chunks.
 
-    allowed: the policy, where that is not `policy`. more: an element beside the chunks.
+    allowed: its content security policy; by default `policy`. more: a further element before the chunks.
     """
     style = style_of(styles)
     template = (FOLDER / "frame.html").read_text(encoding="utf-8")
@@ -218,7 +220,7 @@ def vectors_size(document: str) -> int:
 
 
 def frame(document: str, height: int = FRAME_HEIGHT) -> str:
-    """Return a page in a frame, such as for a notebook. The frame reaches nothing around it."""
+    """Return a page in a frame, for a notebook. The frame can't access the notebook."""
     return (
         f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(document)}" title="attention" '
         f'style="width: 100%; height: {height}px; border: 1px solid #8884"></iframe>'
@@ -236,7 +238,7 @@ def digest(text: str) -> str:
 
 
 def as_json(description: dict[str, Any]) -> str:
-    """Return JSON in ASCII, without the characters that could end the element it stands in."""
+    """Return ASCII JSON without characters that could end the element around it."""
     text = json.dumps(description, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -250,17 +252,16 @@ LIVE_STYLES = ("style.css", "live.css")
 
 @dataclass(frozen=True)
 class LivePage:
-    """A live page. policy: the part of its policy that a server has to send: who may have the page in a frame."""
+    """A live page. policy: the content security policy for the response's header, which also forbids frames."""
 
     text: str
     policy: str
 
 
 def live_page(records: Sequence[AttentionRecord], start: Start, advice: str, live: dict[str, Any]) -> LivePage:
-    """Return the page of `view` with a field to type in. It asks the server that it is from, and nobody else.
+    """Return the page of `view` with a text field. It sends requests only to its own server.
 
-    live.html stands above it, live.css after its style and liveMain.js around its modules. live: the facts about its
-    server, `{model, models, texts}`.
+    It adds live.html, live.css and liveMain.js. live: the description of its server, `{model, models, texts, unit}`.
 
     Raises RequestError as `page` does.
     """
@@ -269,5 +270,5 @@ def live_page(records: Sequence[AttentionRecord], start: Start, advice: str, liv
     allowed = f"{policy(style_of(LIVE_STYLES), code)}; connect-src 'self'"
     settings = f'<script type="application/json" id="live">{as_json(live)}</script>'
     title = f"{description['model']['name']}: {description['texts'][0]['title']}"
-    text = assembled(LIVE_BODIES, LIVE_STYLES, code, title, description, chunks, allowed, settings)
+    text = assemble(LIVE_BODIES, LIVE_STYLES, code, title, description, chunks, allowed, settings)
     return LivePage(text, f"{allowed}; frame-ancestors 'none'")

@@ -1,6 +1,6 @@
-// Elements that several parts of a page make.
+// Functions that make elements of a page.
 
-/** A button with these words, or this element in it. A click does `act`; `data` is what it stands for. */
+/** Return a button with a text or an element. A click calls `act`. `data` becomes its data attributes. */
 export function makeButton(content, act, data = {}) {
   const made = document.createElement("button");
   made.type = "button";
@@ -10,12 +10,18 @@ export function makeButton(content, act, data = {}) {
   return made;
 }
 
-/** Write a text into an element; one that has not changed is not said again. */
+/** Set the text of an element if it has changed, so that screen readers do not repeat it. */
 export function tell(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** The heading of a column of a table, or of a row. */
+/** Scroll a box, the offset parent of its children, so that one of them is visible. */
+export function scrollTo(box, { offsetTop, offsetLeft, offsetWidth, offsetHeight }) {
+  box.scrollTop = Math.min(Math.max(box.scrollTop, offsetTop + offsetHeight - box.clientHeight), offsetTop);
+  box.scrollLeft = Math.min(Math.max(box.scrollLeft, offsetLeft + offsetWidth - box.clientWidth), offsetLeft);
+}
+
+/** Return the heading of a column or row of a table. */
 export function makeHeading(text, scope = "col") {
   const made = document.createElement("th");
   made.scope = scope;
@@ -23,7 +29,7 @@ export function makeHeading(text, scope = "col") {
   return made;
 }
 
-/** A button in a table with a name whose direction is its own. */
+/** Return a button with a name that keeps its own writing direction. */
 export function makeNameButton(name, direction, act) {
   const made = document.createElement("bdi");
   made.dir = direction;

@@ -1,4 +1,4 @@
-// "How to read this": three lines, one click away, until the user closes them for good.
+// "How to read this": a folded guide that the user can close for good.
 
 const CLOSED = "attncli-guide-closed";
 
@@ -25,6 +25,6 @@ function remember() {
   try {
     localStorage.setItem(CLOSED, "yes");
   } catch {
-    // then it is there again with the next page
+    // without storage the next page shows the guide again
   }
 }

@@ -1,34 +1,34 @@
-// Heads: tokens in two columns, queries left, keys right, and a line for every weight, as opaque as it is large.
+// Heads: a column of queries, a column of keys, and a line for every weight. A larger weight is more opaque.
 
 import { pointAway } from "./away.js";
 import { headColour, headDash } from "./colour.js";
-import { headsOf, page, wholeHeads } from "./data.js";
+import { headsOf, page, fullHeads } from "./data.js";
 import { drawnHeads, linesOf } from "./lines.js";
-import { cut, textWidth } from "./paint.js";
+import { cut, drawCaption, SEPARATOR, textWidth } from "./paint.js";
 import { partnersOf, strongest } from "./partners.js";
 import { state } from "./state.js";
 import { within } from "./stepping.js";
 import { axes, beginsText, placeOf, unitOf } from "./units.js";
-import { opacityOf, opaque } from "./scale.js";
-import { caption, hatching, headName, isolated, layerName, value } from "./captions.js";
+import { opacityOf, describeOpacity } from "./scale.js";
+import { caption, hatching, headName, isolate, layerName, value } from "./captions.js";
 
-const TOP = 62; // caption, what the lines carry, headings
-const [ROW, TALLEST] = [20, 36]; // rows, and so letters, grow with the window
+const TOP = 62; // pixels for the caption, the share of the drawn lines, and headings
+const [ROW, TALLEST] = [20, 36]; // least and largest height of a row, which grows with the viewport
 const [SIZE, LARGEST] = [13, 18];
 const GAP = 6;
-const LABELS = 0.3; // of the width, for labels and a value
-const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // a head's strip beside a partner; of the width, for those of all heads
-const MOST_VALUES = 3; // beside a partner, of a head each
-const MOST_DASHED = 300; // lines: dashes of more can't be told apart, and are slow to draw
-const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // of the lines, and how long they are for one high of rows
+const LABELS = 0.3; // share of the viewport's width for the labels of one side and a value
+const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // least and largest width of a head's strip beside a partner, and the viewport's share for all strips
+const MOST_VALUES = 3; // weights that fit beside a partner, at most; with more heads only the largest is shown
+const MOST_DASHED = 300; // lines: more dashed lines are unreadable and slow to draw
+const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // least and largest width of the column of lines, and its width divided by the height of the rows
 
-/** The size of the whole drawing, in pixels, where so much can be seen at once. */
+/** Return the size of the whole drawing in pixels, for a viewport of this size. */
 export function measure(width, height) {
   const both = axes();
   return { width, height: TOP + rowHeight(both, height) * rowCount(both) + GAP };
 }
 
-/** Where rows begin and how high they are: what scrolling has to know. */
+/** Return the start and height of rows, for scrolling. */
 export function grid(width, height) {
   return { left: 0, top: TOP, cell: rowHeight(axes(), height) };
 }
@@ -41,7 +41,7 @@ function rowHeight(both, height) {
   return within((height - TOP - GAP) / rowCount(both), ROW, TALLEST);
 }
 
-/** Where everything stands. It does not depend on which heads are drawn, so that choosing others moves nothing. */
+/** Lay out the columns. The layout does not depend on the selected heads, so that selecting others moves nothing. */
 function layout(both, width, height) {
   const row = rowHeight(both, height);
   const size = within(Math.min(0.55 * row, width / 40), SIZE, LARGEST);
@@ -49,16 +49,16 @@ function layout(both, width, height) {
   const one = textWidth("0.00000", size - 1) + 2 * GAP;
   const most = Math.max(40, LABELS * width - one);
   const [left, right] = [both.queries, both.keys].map((units) => Math.min(most, Math.max(0, ...units.map((unit) => textWidth(unit.label, size, true)))));
-  const room = width - left - right - 2 * (strips + 4 * GAP); // for lines, and values on both sides
+  const room = width - left - right - 2 * (strips + 4 * GAP); // for the lines, and for values on both sides
   const wished = within(SLOPE * Math.min(height - TOP, row * rowCount(both)), 2 * SHORTEST, LONGEST);
   const values = one * within(Math.floor((room - wished) / (2 * one)), 1, MOST_VALUES);
   const lines = Math.max(SHORTEST, Math.min(room - 2 * values, wished));
-  const beside = strips + values + 3 * GAP; // of a column of labels, to its outer side
+  const beside = strips + values + 3 * GAP; // width outside of a column of labels
   const from = Math.max(0, (room - 2 * values - lines) / 2) + beside + left + GAP;
   return { row, size, strips, one, values, left, right, beside, from, to: from + lines, middle: (place) => TOP + (place + 0.5) * row };
 }
 
-/** What is under a point: a token and its side. */
+/** Return the token under a point, `{token, side}`, or null. */
 export function at(x, y, width, height, area) {
   const both = axes();
   const place = layout(both, width, height);
@@ -68,23 +68,23 @@ export function at(x, y, width, height, area) {
   return unit && inside ? { token: unit.members[0], side } : null;
 }
 
-let carries = "";
+let carries = ""; // the result of describeShare in the last drawing
 
-/** What the lines that were drawn last carry of the weight, in words; "" where there is none. */
-export function carried() {
+/** Return the share of the weight on the drawn lines, in words; "" if there are none. */
+export function describeCarried() {
   return carries;
 }
 
-/** Draw what is in `area`; false if something is not decoded yet. */
+/** Draw the part in `area`. Return false if some data is not decoded yet. */
 export function draw(painter, area, pointed, colours) {
   const both = axes();
-  const window = area.window ?? area; // which a drawing that is saved as a whole is laid out for
+  const window = area.window ?? area; // a saved drawing keeps the layout of its viewport
   const place = layout(both, window.width, window.height);
   const chosen = choice(both, pointed);
   const rows = [area.y, area.y + area.height - TOP].map((y) => within(Math.round(y / place.row), 0, rowCount(both)));
   const found = linesOf(both, rows, chosen);
   if (found === null) return false;
-  carries = carrying(found, chosen, rows[1] - rows[0] < both.queries.length);
+  carries = describeShare(found, chosen, rows[1] - rows[0] < both.queries.length);
   drawBorders(painter, area, place, both, colours);
   const partners = chosen ? (partnersOf(chosen, drawnHeads()) ?? []) : [];
   drawLines(painter, place, both, found, chosen);
@@ -100,17 +100,17 @@ export function draw(painter, area, pointed, colours) {
   return true;
 }
 
-/** The token whose lines are drawn, that which is pointed at or held: `{token, side, place}`; null for all lines. */
+/** Return the token whose lines are drawn: the one under the pointer, or the held one, `{token, side, place}`. Null means all lines. */
 function choice({ queries, keys }, pointed) {
   const { token, side } = pointed ?? state;
   const place = placeOf(side === "query" ? queries : keys, token);
   return place < 0 ? null : { token, side, place };
 }
 
-function carrying({ lines, count, share }, chosen, scrolled) {
+function describeShare({ lines, count, share }, chosen, scrolled) {
   if (Number.isNaN(share)) return "";
   const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "drawn lines";
-  const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the rows in sight" : "the weight";
+  const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the visible rows" : "the weight";
   return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
 }
 
@@ -129,11 +129,11 @@ function drawLines(painter, { row, from, to, middle }, { queries, keys }, { line
   }
 }
 
-/** Beside partners a strip a head, and their weights: of a few heads each, of many the largest; hatched, if hidden. */
+/** Draw a strip per head beside each partner, and its weights: one per head, or only the largest. Hatch hidden partners. */
 function drawPartners(painter, place, partners, side, largest, colours) {
   const { row, size, strips, one, values, left, right, from, to, middle } = place;
   const [sign, align] = side === "query" ? [1, "left"] : [-1, "right"];
-  const edge = side === "query" ? to + 2 * GAP + right : from - 2 * GAP - left; // from here outwards
+  const edge = side === "query" ? to + 2 * GAP + right : from - 2 * GAP - left; // the inner edge of the strips
   const rect = (x, y, width, height, look) => painter.rect(sign > 0 ? x : x - width, y, width, height, look);
   for (const partner of partners) {
     const y = middle(partner.place);
@@ -142,7 +142,7 @@ function drawPartners(painter, place, partners, side, largest, colours) {
     if (partner.hidden) painter.hatch(sign > 0 ? edge : edge - wide, y - row / 2, wide, row, colours);
     if (!(partner.best.weight > 0 && partner.best.weight >= state.threshold)) continue;
     partner.values.forEach(({ head, weight }, number) => {
-      if (!(weight >= state.threshold)) return; // which NaN is not
+      if (!(weight >= state.threshold)) return; // false for a hidden weight (NaN)
       const data = { head, token: partner.token, weight: Number(weight.toPrecision(6)) };
       rect(edge + sign * strip * number, y - row / 2 + 1, strip, row - 2, { fill: headColour(head), alpha: opacityOf(weight, largest), data });
     });
@@ -155,7 +155,7 @@ function drawPartners(painter, place, partners, side, largest, colours) {
   }
 }
 
-/** A line where a second text begins. */
+/** Draw a line where a second text begins. */
 function drawBorders(painter, { y, height }, { row, left, right, from, to, middle }, { queries, keys }, colours) {
   for (const [units, side, start, end] of [[queries, "query", from - GAP - left, from], [keys, "key", to, to + GAP + right]]) {
     units.forEach((_, place) => {
@@ -175,26 +175,24 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
       painter.rect(start, middle(place) - row / 2, width + GAP, row, { fill: colours.mark, stroke: state.token === chosen.token ? colours.accent : undefined });
     }
     const fill = unit.special && !bold ? colours.faint : colours.ink;
-    painter.text(cut(unit.label, size, width), x, middle(place), { fill, size, align, bold });
+    painter.text(cut(unit.label, size, width, bold), x, middle(place), { fill, size, align, bold });
   });
 }
 
-/** Caption and headings stay while tokens move under them. */
+/** Draw the caption and headings, which stay while tokens scroll under them. */
 function drawHeader(painter, area, { from, to }, { lines, largest }, chosen, colours) {
   const heads = drawnHeads();
-  const others = wholeHeads(state.layer).length < headsOf(state.layer).length ? ["heads without lines have only small maps here"] : [];
-  const said = caption(layerName(), headName(...heads), ...others, chosen ? hatching() : "");
-  const scale = lines.length ? opaque(largest) : "";
-  const nothing = heads.length ? "" : "No head is on: switch one on above.";
+  const others = fullHeads(state.layer).length < headsOf(state.layer).length ? ["heads without lines have only small maps here"] : [];
+  const scale = lines.length ? describeOpacity(largest) : "";
+  const nothing = heads.length ? "" : "no head is on: switch one on above";
+  const said = [caption(layerName(), headName(...heads), ...others, chosen ? hatching() : ""), nothing, carries, scale].filter(Boolean).join(SEPARATOR);
   painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
-  [said, [nothing, carries, scale].filter(Boolean).join(" · ")].forEach((line, number) => {
-    painter.text(cut(line, 12, area.width - 2 * GAP), GAP, area.y + 13 + 16 * number, { fill: colours.faint, size: 12 });
-  });
+  drawCaption(painter, said, area.x + GAP, area.y + 24, area.width - 2 * GAP, colours.faint, 3);
   painter.text("query", from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });
   painter.text("key", to + GAP, area.y + TOP - 10, { fill: colours.faint, size: 12 });
 }
 
-/** What is said of a point. */
+/** Return the tooltip of a token. */
 export function tip({ token, side }) {
-  return `${side} ${token}: ${isolated(unitOf(token, side).label)}`;
+  return `${side} ${token}: ${isolate(unitOf(token, side).label)}`;
 }

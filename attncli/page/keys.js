@@ -1,8 +1,8 @@
-// The keyboard. The dialog in template.html tells the user of these keys.
+// The keyboard. The dialog in template.html lists these keys.
 
 import { open, scrollToHead, scrollToToken, show } from "./chart.js";
 import { allMasks, nextScale } from "./controls.js";
-import { headsOf, maskOf, page, wholeHeads } from "./data.js";
+import { headsOf, maskOf, page, fullHeads } from "./data.js";
 import { stepFinding } from "./findings.js";
 import { change, state, VIEWS } from "./state.js";
 import { goToSearch } from "./sentence.js";
@@ -32,7 +32,7 @@ export const KEYS = {
   Enter: openHead,
 };
 
-/** In Model, show the head that is marked beside the others, or, where it is there, open it. */
+/** In Model, show the selected head beside the others. If it is there already, open it. */
 function openHead() {
   if (state.view !== "model") return;
   if (state.detail) open(state);
@@ -40,7 +40,7 @@ function openHead() {
 }
 
 function goToHead(step) {
-  const head = next(state.view === "heads" ? wholeHeads(state.layer) : headsOf(state.layer), state.head, step);
+  const head = next(state.view === "heads" ? fullHeads(state.layer) : headsOf(state.layer), state.head, step);
   if (head === undefined) return;
   change({ head, heads: [head] });
 }

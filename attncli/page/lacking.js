@@ -1,15 +1,15 @@
-// What Neuron shows of a head whose q and k are not in the page: which heads have them, to go there, and how to get them.
+// The view Neuron for a head without q and k in the page: the heads that have them, and how to add them.
 
 import { kind } from "./captions.js";
 import { maskOf, page } from "./data.js";
-import { cut } from "./paint.js";
+import { cut, lines } from "./paint.js";
 import { change, state } from "./state.js";
 
 const [LINE, SIZE, GAP] = [24, 13, 8];
-const [WIDTH, HEIGHT] = [50, 24]; // of a head's button
+const [WIDTH, HEIGHT] = [50, 24]; // pixels of a head's button
 const TOP = 2.5 * LINE; // where the buttons begin
 
-/** The heads that have q and k, `{layer, head, x, y}` each, the corner of a button. */
+/** Return the heads that have q and k, each with the corner of its button: `{layer, head, x, y}`. */
 function buttons(width) {
   const across = Math.max(1, Math.floor((width - GAP) / (WIDTH + GAP)));
   return maskOf(state.text, state.mask).vectors.heads.map(([layer, head], number) => ({
@@ -33,23 +33,15 @@ export function draw(painter, area, pointed, colours) {
   const there = buttons(area.width);
   const say = (line, y, fill) => painter.text(cut(line, SIZE, area.width - 2 * GAP), GAP, y, { fill, size: SIZE });
   say(`q and k of head ${state.layer}.${state.head} are not in this page.`, LINE / 2 + 4, colours.ink);
-  say(there.length ? "It has those of these heads. Click one to go there:" : "It has those of no head.", 1.5 * LINE + 4, colours.faint);
+  say(there.length ? "This page stores q and k of these heads. Click one to go there:" : "This page stores no q and k.", 1.5 * LINE + 4, colours.faint);
   for (const { layer, head, x, y } of there) {
     const under = pointed?.open.join() === [layer, head].join();
     painter.rect(x, y, WIDTH, HEIGHT, { fill: under ? colours.mark : colours.panel, stroke: colours.accent, data: { layer, head } });
     painter.text(`${layer}.${head}`, x + WIDTH / 2, y + HEIGHT / 2, { fill: colours.ink, size: SIZE, align: "center" });
   }
   const below = (there.at(-1)?.y ?? TOP - LINE - HEIGHT) + HEIGHT + LINE;
-  const advice = page.advice.replaceAll("{head}", `${state.layer}.${state.head}`); // whoever made this page knows
-  lines(advice, area.width - 2 * GAP).forEach((line, number) => say(line, below + number * LINE * 0.75, colours.faint));
-}
-
-/** A text in lines that are no wider than this, broken between words. */
-function lines(text, width) {
-  return text.split(" ").reduce((made, word) => {
-    const longer = made.length ? `${made.at(-1)} ${word}` : word;
-    return made.length && cut(longer, SIZE, width) === longer ? [...made.slice(0, -1), longer] : [...made, word];
-  }, []);
+  const advice = page.advice.replaceAll("{head}", `${state.layer}.${state.head}`);
+  lines(advice, SIZE, area.width - 2 * GAP).forEach((line, number) => say(line, below + number * LINE * 0.75, colours.faint));
 }
 
 export function tip({ open: [layer, head] }) {

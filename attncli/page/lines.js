@@ -1,27 +1,27 @@
-// Which lines Heads draws, and how much of the weight they carry.
+// The lines that the view Heads draws, and the share of the weight on them.
 
-import { countOf, isWhole, weightsOf } from "./data.js";
+import { countOf, hasFullMap, weightsOf } from "./data.js";
 import { FAINTEST } from "./paint.js";
 import { opacityOf, weightOf } from "./scale.js";
 import { state } from "./state.js";
 import { isHidden, shownWeights } from "./units.js";
 
-const MOST = 1000;
-const GOLDEN = (Math.sqrt(5) - 1) / 2; // whose multiples lie everywhere between two whole numbers
-const ALL = 1 - 1e-6; // of a sum of many rounded numbers
+const MOST = 1000; // lines
+const GOLDEN = (Math.sqrt(5) - 1) / 2; // fractional parts of its multiples spread evenly over 0 to 1
+const ALL = 1 - 1e-6; // a larger share counts as all of the weight, since the weights are rounded
 
-/** The heads that are drawn: those chosen of which the page holds all weights. */
+/** Return the drawn heads: the selected ones that have full maps. */
 export function drawnHeads() {
-  return state.heads.filter((head) => isWhole(state.layer, head));
+  return state.heads.filter((head) => hasFullMap(state.layer, head));
 }
 
 /**
- * The lines of a token that is chosen, `{place, side}`, or (null) all with an end in the rows from `first` to before
- * `last`: `{lines, count, largest, share}`, or null if maps are not decoded yet.
+ * Return the lines of a chosen token, `{place, side}`; or, if it is null, all lines that end in rows `first` to `last - 1`:
+ * `{lines, count, largest, share}`. Return null if maps are not decoded yet.
  *
- * lines: `{query, key, head, weight, opacity}`, the strongest last, of `count` that could be told from nothing.
- * largest: the largest weight of these.
- * share: how much of the weight they carry: of the token's row or column, or of these rows; NaN where there is none.
+ * lines: `{query, key, head, weight, opacity}`, the strongest last. At most MOST of the `count` visible lines.
+ * largest: the largest weight of these lines.
+ * share: the share of the weight on the lines, in the token's row or column, or in these rows; NaN without any weight.
  */
 export function linesOf({ queries, keys }, [first, last], chosen) {
   const heads = drawnHeads();
@@ -40,7 +40,7 @@ export function linesOf({ queries, keys }, [first, last], chosen) {
       if (weight > 0 && weight >= least) found.push({ query: Math.floor(cell / width), key: cell % width, head: heads[number], weight, opacity: opacityOf(weight, largest) });
     }
   });
-  const lines = found.length <= MOST ? found : strongest(found, MOST);
+  const lines = found.length <= MOST ? found : strongestLines(found, MOST);
 
   const [from, to] = chosen?.side === "query" ? [chosen.place, chosen.place + 1] : chosen ? [0, queries.length] : [first, last];
   const drawn = sum(lines.filter(({ query }) => query >= from && query < to).map(({ weight }) => weight));
@@ -48,7 +48,7 @@ export function linesOf({ queries, keys }, [first, last], chosen) {
   return { lines: lines.sort((a, b) => a.weight - b.weight), count: found.length, largest, share: drawn / all > ALL ? 1 : drawn / all };
 }
 
-/** The cells of which the query or the key is in sight. */
+/** Return the cells whose query or key is visible. */
 function inSight(queries, keys, first, last) {
   const cells = [];
   queries.forEach((_, query) => {
@@ -58,15 +58,15 @@ function inSight(queries, keys, first, last) {
   return cells;
 }
 
-/** The so many lines with the largest weights; of those that are alike at the limit some from everywhere. */
-function strongest(all, most) {
+/** Return the `most` lines with the largest weights. Of equal weights at the limit, take lines from the whole map. */
+function strongestLines(all, most) {
   const limit = Float32Array.from(all, (line) => line.weight).sort()[all.length - most];
   const [above, alike] = [all.filter((line) => line.weight > limit), all.filter((line) => line.weight === limit)];
   const scattered = alike.map((line, number) => ({ line, place: (number * GOLDEN) % 1 })).sort((a, b) => a.place - b.place);
   return above.concat(scattered.slice(0, most - above.length).map(({ line }) => line));
 }
 
-/** All weight of these rows, whatever the filters leave of it: a word's row is the mean of those of its pieces. */
+/** Return the sum of the weights in these rows without filters. The row of a word is the mean of its pieces' rows. */
 function ofRows(heads, rows) {
   const width = countOf(state.text, "key");
   const maps = heads.map((head) => weightsOf(state.text, state.mask, state.layer, head));
@@ -74,7 +74,7 @@ function ofRows(heads, rows) {
   return sum(maps.flatMap((map) => rows.map(({ members }) => sum(members.map((token) => row(map, token))) / members.length)));
 }
 
-/** The sum of weights, of which those that are hidden are none. */
+/** Return the sum of the weights that are not hidden. */
 function sum(weights) {
   let all = 0;
   for (const weight of weights) if (!isHidden(weight)) all += weight;

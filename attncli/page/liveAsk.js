@@ -1,55 +1,55 @@
-// Asking the server that this page is from: one text at a time, and the newest next.
+// Send requests to this page's server: one text at a time, and then only the newest of those that wait.
 
-const LONG = 150; // milliseconds, after which what is newer waits no longer: the server then lets go of what it does
-const AGAIN = [40, 200]; // milliseconds until it is asked again, where somebody else's text was newer
+const LONG = 150; // milliseconds after which a newer request replaces the running one, which the server then drops
+const AGAIN = [40, 200]; // milliseconds, at random, before repeating a request that another page's request replaced
 const LINE = 10; // the character that ends a line
 const [TOO_OLD, NO_KEY, TOO_MANY] = [409, 403, 503];
 
-/** What this page calls itself: of two things that one page asks for the older one is not wanted any more. */
+/** The id of this page in requests. The server drops the older request of a page when a newer one arrives. */
 export const whose = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-let running = null; // what is being asked, `{begun}`
-let waiting = null; // what is asked next, `{wish, heard}`
-let timer; // until it is
+let running = null; // the request in progress, `{begun, abort}`
+let waiting = null; // the next request, `{request, handlers}`
+let timer; // calls runNext
 
-/** Ask for a text. `heard` is told of what becomes of it: `share(done)`, `answer(page, chunks)` or `error(text)`; or of nothing, if something newer is asked. */
-export function ask(wish, heard) {
-  waiting = { wish, heard };
-  goOn();
+/** Request a text. `handlers` has the functions `share(done)`, `answer(page, chunks)` and `error(text)`. After a newer request they are not called. */
+export function ask(request, handlers) {
+  waiting = { request, handlers };
+  runNext();
 }
 
-/** Stop what is being asked: the server then stops computing it. */
+/** Stop the running request. The server then stops computing it. */
 export function stop() {
   running?.abort.abort();
   [running, waiting] = [null, null];
 }
 
-function goOn() {
+function runNext() {
   clearTimeout(timer);
   if (waiting === null) return;
   const left = running === null ? 0 : running.begun + LONG - performance.now();
-  if (left > 0) timer = setTimeout(goOn, left);
+  if (left > 0) timer = setTimeout(runNext, left);
   else run();
 }
 
 async function run() {
-  const { wish, heard } = waiting;
+  const { request, handlers } = waiting;
   const mine = { begun: performance.now(), abort: new AbortController() };
   [running, waiting] = [mine, null];
   const isNewest = () => running === mine;
-  const found = await answered(wish, mine.abort.signal, (share) => isNewest() && heard.share(share));
+  const found = await fetchAnswer(request, mine.abort.signal, (share) => isNewest() && handlers.share(share));
   if (!isNewest()) return;
   running = null;
-  if (found.page) heard.answer(found.page, found.chunks);
-  else if (found.error) heard.error(found.error);
-  else if (waiting === null) [waiting, timer] = [{ wish, heard }, setTimeout(goOn, AGAIN[0] + Math.random() * (AGAIN[1] - AGAIN[0]))];
-  if (found.page || found.error) goOn();
+  if (found.page) handlers.answer(found.page, found.chunks);
+  else if (found.error) handlers.error(found.error);
+  else if (waiting === null) [waiting, timer] = [{ request, handlers }, setTimeout(runNext, AGAIN[0] + Math.random() * (AGAIN[1] - AGAIN[0]))];
+  if (found.page || found.error) runNext();
 }
 
-/** What the server makes of it: `{page, chunks}`, `{error}`, or neither, where something newer was asked. */
-async function answered(wish, signal, tellShare) {
+/** Return the server's answer: `{page, chunks}`, `{error}`, or `{}` as `refusal` does. */
+async function fetchAnswer(request, signal, tellShare) {
   try {
-    const response = await post("/look", wish, signal);
+    const response = await post("/look", request, signal);
     if (!response.ok) return await refusal(response);
     return await read(response.body.getReader(), tellShare);
   } catch {
@@ -61,7 +61,7 @@ export function post(where, what, signal) {
   return fetch(where, { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ whose, ...what }) });
 }
 
-/** What an answer says that is none: `{error}`, or `{}`, if it is worth asking again. */
+/** Return the error of a failed answer: `{error}`, or `{}` if the request should be repeated. */
 export async function refusal(response) {
   if (response.status === TOO_OLD || response.status === TOO_MANY) return {};
   if (response.status === NO_KEY) return { error: "The server was restarted. Open the address that it printed." };
@@ -69,7 +69,7 @@ export async function refusal(response) {
   return { error };
 }
 
-/** Lines of JSON: how far it is, and at last the description, after which the bytes of its chunks come. */
+/** Read the response: lines of JSON with the completed share, a line with the description, and the bytes of its chunks. */
 async function read(reader, tellShare) {
   let bytes = new Uint8Array(0);
   for (;;) {
@@ -89,7 +89,7 @@ async function read(reader, tellShare) {
   }
 }
 
-/** The chunks, `[[name, bytes]]`, of which some are there already. */
+/** Read the chunks, `[[name, bytes]]`. `there`: their bytes that have already arrived. */
 async function readChunks(reader, there, sizes) {
   const whole = new Uint8Array(sizes.reduce((sum, [, size]) => sum + size, 0));
   whole.set(there);

@@ -1,59 +1,62 @@
-// The field to type in, the menus of models and of what was looked at before, and what is said of a text that is asked for.
-// What the model writes on is in liveWrite.js.
+// The text fields, the menus of models and earlier texts, and the progress of a request.
+// The text that the model writes is in liveWrite.js.
 
 import { hasVectors, maskOf } from "./data.js";
 import { ask, stop } from "./liveAsk.js";
 import { savePage } from "./liveSave.js";
-import { makeWriting, noteReplaced, onlyTyped, showWriting, writing } from "./liveWrite.js";
-import { find, hasThem, isShown, knows, live, show, take } from "./liveTexts.js";
+import { makeSources, showSources } from "./liveSources.js";
+import { makeWriting, noteReplaced, forgetWriting, showWriting, writing } from "./liveWrite.js";
+import { find, hasSelectedVectors, isShown, hasAnswerOf, live, showAnswer, shownText, storeAnswer } from "./liveTexts.js";
 import { state } from "./state.js";
 
 const element = (name) => document.getElementById(name);
 const [typed, paired, models, earlier, progress, problem] = ["typed", "paired", "model", "earlier", "progress", "problem"].map(element);
-const SETTLED = 1000; // milliseconds after which a text was looked at
-const MOST = 50; // texts in the menu
-const LABEL = 60; // characters
+const SETTLED = 1000; // milliseconds after the last key until a text is added to the history
+const MOST = 50; // texts in the history, at most
+const LABEL = 60; // characters of a text in the menu, at most
 
-let before = [...live.texts]; // that were looked at, the newest first
+let before = [...live.texts]; // the texts of the history, the newest first
 let settling; // a timer
-let tried = ""; // the head and text whose q and k were asked for last
+let tried = ""; // the last text and head whose q and k were requested
 
-/** Make the fields and menus, and begin to listen. */
+/** Fill the fields and menus, and listen to them. */
 export function makeField() {
   [typed.value, paired.value] = [live.texts[0].text, live.texts[0].pair ?? ""];
   models.replaceChildren(...live.models.map((name) => new Option(name, name)));
   models.value = live.model;
   element("models").hidden = live.models.length === 1;
-  fillEarlier();
+  fillHistory();
   for (const field of [typed, paired]) {
     field.addEventListener("input", () => {
-      onlyTyped();
-      look();
+      forgetWriting();
+      showTyped();
       clearTimeout(settling);
-      settling = setTimeout(remember, SETTLED);
+      settling = setTimeout(addToHistory, SETTLED);
     });
-    field.addEventListener("change", remember);
+    field.addEventListener("change", addToHistory);
     field.addEventListener("keydown", keyInField);
   }
   models.addEventListener("change", () => {
-    onlyTyped();
-    look();
+    forgetWriting();
+    showTyped();
   });
-  makeWriting(look, write);
+  makeWriting(showTyped, write);
+  makeSources(showError);
   earlier.addEventListener("change", () => {
     const chosen = before[Number(earlier.value)];
     earlier.value = "";
     if (chosen === undefined) return;
     [typed.value, paired.value] = [chosen.text, chosen.pair ?? ""];
-    onlyTyped();
-    look();
+    forgetWriting();
+    showTyped();
   });
+  element("unfold").addEventListener("click", ({ target }) => target.setAttribute("aria-expanded", String(target.ariaExpanded !== "true")));
   element("asking").addEventListener("submit", (event) => event.preventDefault());
   element("stop").addEventListener("click", () => {
     stop();
-    tell("Stopped. The drawing still shows the previous text.");
+    showError("Stopped. The drawing still shows the previous text.");
   });
-  element("save-page").addEventListener("click", () => savePage(wish(), tell));
+  element("save-page").addEventListener("click", () => savePage({ ...makeRequest(), ...shownText() }, showError));
   document.addEventListener("keydown", (event) => {
     const isFree = !["TEXTAREA", "INPUT", "SELECT"].includes(event.target.tagName) && !element("keys").open;
     if (event.key !== "/" || !isFree || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -62,58 +65,59 @@ export function makeField() {
   });
 }
 
-/** Letters are the field's own, and no keys of the page. */
+/** Keep keys typed in the field from controlling the page. */
 function keyInField(event) {
   event.stopPropagation();
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
-    remember();
+    addToHistory();
   } else if (event.key === "Escape") {
     element("chart").focus();
   }
 }
 
-/** What is in the fields, with what the model wrote after it and the silenced heads. */
+/** Return the texts in the fields, with the written tokens and the silenced heads. */
 function text() {
   return { text: typed.value, pair: paired.value || null, ...writing() };
 }
 
-function wish() {
+function makeRequest() {
   const head = state.view === "neuron" ? [state.layer, state.head] : null;
-  return { model: models.value, ...text(), head, fresh: !knows(models.value), write: false };
+  return { model: models.value, ...text(), head, fresh: !hasAnswerOf(models.value), write: false };
 }
 
-/** Show what is in the fields: at once if it is here, else as soon as it comes. */
-function look() {
+/** Show the text in the fields: immediately if its answer is stored, otherwise when the answer arrives. */
+function showTyped() {
   const [model, what] = [models.value, text()];
   document.body.classList.toggle("empty", what.text.trim() === "");
   if (what.text.trim() === "") {
     stop();
-    tell("");
+    showError("");
     return;
   }
   const found = find(model, what);
-  if (found) show(found);
-  if (found && (state.view !== "neuron" || hasThem(found))) {
-    tell("");
+  if (found) showAnswer(found);
+  if (found && (state.view !== "neuron" || hasSelectedVectors(found))) {
+    showError("");
     return;
   }
   request(model, what);
 }
 
-/** Let the model write on after the first `kept` of its tokens. */
+/** Keep the first `kept` of the model's tokens, and let the model continue after them. */
 function write(kept) {
   const [model, what] = [models.value, text()];
   const written = what.written.slice(0, kept);
-  ask({ ...wish(), written, write: true }, heard((page, chunks) => {
+  ask({ ...makeRequest(), written, write: true }, makeHandlers((page, chunks) => {
     noteReplaced(kept, page.texts[0].written);
-    take(model, { ...what, written: page.texts[0].written }, page, chunks);
+    storeAnswer(model, { ...what, written: page.texts[0].written }, page, chunks);
   }));
 }
 
-/** In Neuron, ask for q and k of a head that lacks them, once. */
-export function lookAgain() {
+/** In Neuron, request q and k of a head that lacks them, once. */
+export function requestVectors() {
   showWriting();
+  showSources();
   if (state.view !== "neuron" || !maskOf(state.text, state.mask) || hasVectors(state.text, state.mask, state.layer, state.head)) return;
   const [model, what] = [models.value, text()];
   const name = JSON.stringify([model, what, state.layer, state.head]);
@@ -123,13 +127,13 @@ export function lookAgain() {
 }
 
 function request(model, what) {
-  const asked = wish();
-  if (asked.head) tried = JSON.stringify([model, what, ...asked.head]);
-  ask(asked, heard((page, chunks) => take(model, what, page, chunks)));
+  const made = makeRequest();
+  if (made.head) tried = JSON.stringify([model, what, ...made.head]);
+  ask(made, makeHandlers((page, chunks) => storeAnswer(model, what, page, chunks)));
 }
 
-/** What is told of an answer that is waited for. `took(page, chunks)` gets it. */
-function heard(took) {
+/** Return functions that show the progress of a request. `took(page, chunks)` gets the answer. */
+function makeHandlers(took) {
   return {
     share: (share) => {
       problem.hidden = true;
@@ -138,15 +142,15 @@ function heard(took) {
       else progress.removeAttribute("value");
     },
     answer: (page, chunks) => {
-      tell("");
+      showError("");
       took(page, chunks);
     },
-    error: tell,
+    error: showError,
   };
 }
 
-/** Say what is wrong; nothing, if nothing is. */
-function tell(error) {
+/** Show an error; hide it for "". */
+function showError(error) {
   progress.hidden = element("stop").hidden = true;
   problem.textContent = error;
   problem.hidden = error === "";
@@ -154,8 +158,8 @@ function tell(error) {
 
 // --- earlier texts -----------------------------------------------------------------------------------------
 
-/** What was typed on from an earlier text takes its place in the menu. */
-function remember() {
+/** Add the text in the fields to the history, in place of a text that it continues. */
+function addToHistory() {
   clearTimeout(settling);
   const now = { text: typed.value, pair: paired.value || null };
   if (!isShown(models.value, text())) return;
@@ -163,10 +167,10 @@ function remember() {
   const [last] = before;
   const wasTypedOn = last && !live.texts.includes(last) && last.text !== "" && now.text.startsWith(last.text) && (last.pair ?? null) === now.pair;
   before = [now, ...before.slice(wasTypedOn ? 1 : 0).filter((one) => !same(one))].slice(0, MOST);
-  fillEarlier();
+  fillHistory();
 }
 
-function fillEarlier() {
+function fillHistory() {
   const label = ({ text: one, pair }) => [one, pair].filter(Boolean).join(" | ").replace(/\s+/g, " ").slice(0, LABEL) || "(nothing)";
   earlier.replaceChildren(new Option("…", ""), ...before.map((one, number) => new Option(label(one), number)));
 }

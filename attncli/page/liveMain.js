@@ -1,14 +1,15 @@
-// The page of `attncli serve`: that of `view`, with a field to type in.
+// The page of `attncli serve`: the page of `view` with a field to type in.
 //
-//   liveAsk.js     asks the server, the newest next    liveTexts.js   what has come, and which of it is shown
-//   liveField.js   field, menus, progress, errors      liveSave.js    the page of what is on the screen
+//   liveAsk.js     requests to the server              liveTexts.js     the answers, and which one is shown
+//   liveField.js   fields, menus, progress, errors     liveSave.js      the offline page
+//   liveWrite.js   written tokens, silenced heads      liveSources.js   the sources of a token
 
 import { assemble } from "./assemble.js";
-import { lookAgain, makeField } from "./liveField.js";
+import { requestVectors, makeField } from "./liveField.js";
 import { opening } from "./liveTexts.js";
 import { change, onChange, readHash } from "./state.js";
 
-/** An address that says nothing is where the model that is looked at began. */
+/** Go to the state in the hash. Without a hash, go to the first state of this model. */
 function go() {
   if (location.hash.length > 1) readHash();
   else change(opening());
@@ -16,6 +17,6 @@ function go() {
 
 assemble();
 makeField();
-onChange(lookAgain);
+onChange(requestVectors);
 addEventListener("hashchange", go);
 readHash();

@@ -1,4 +1,4 @@
-// attncli's page: every head of a text, which assemble.js puts together.
+// The page of `attncli view`: every head of a text. assemble.js puts the parts together.
 
 import { assemble } from "./assemble.js";
 import { readHash } from "./state.js";

@@ -1,10 +1,9 @@
-// Matrix: one head as a heat map, as large as the window or larger.
+// Matrix: one head as a heat map that fills the viewport, or is larger and scrolls.
 
 import { SMALLEST_CELL } from "./cells.js";
 import * as map from "./map.js";
-import { scaled } from "./scale.js";
 import { state } from "./state.js";
-import { caption, headName, kind, layerName, pooling } from "./captions.js";
+import { caption, headName, kind, layerName, describePooling } from "./captions.js";
 
 function layout(width, height) {
   const laid = map.layout(width, height);
@@ -16,7 +15,7 @@ export function measure(width, height) {
   return { width: Math.max(width, label + keys.length * cell + map.MARGIN), height: top + queries.length * cell + map.MARGIN };
 }
 
-/** The side of a cell now, and where the cells begin: what zooming has to know. */
+/** Return the side of a cell and where the cells begin, for zooming. */
 export function grid(width, height) {
   const { label, top, cell } = layout(width, height);
   return { left: label, top, cell };
@@ -28,7 +27,7 @@ export function at(x, y, width, height, area) {
 
 export function draw(painter, area, pointed, colours, dark) {
   const { layer, head } = state;
-  const said = caption(layerName(), headName(head), kind(layer, head), pooling(layer, head), scaled("its"));
+  const said = caption(layerName(), headName(head), kind(layer, head), describePooling(layer, head));
   return map.drawMap(painter, area, { x: 0, y: 0 }, layout(area.width, area.height), { said, pointed }, colours, dark);
 }
 

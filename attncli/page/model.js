@@ -1,30 +1,30 @@
-// Model: all layers and heads as thumbnails, a row a layer; beside them, where there is room, one of them large.
+// Model: all heads as thumbnails, a row per layer. A wide viewport also shows one head large.
 
 import { pixelOf, pixelTable } from "./colour.js";
 import { headsOf, kindOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
-import { CanvasPainter, cut, FAINTEST, picture } from "./paint.js";
+import { CanvasPainter, cut, drawCaption, FAINTEST, picture } from "./paint.js";
 import { Recent } from "./recent.js";
-import { drawBar, largestOf, scaled, shareOf } from "./scale.js";
+import { drawBar, largestOf, shareOf } from "./scale.js";
 import { state } from "./state.js";
 import { axes, isHidden, leastDrawn, pooled, showsAll, shownWeights } from "./units.js";
-import { caption, headName, kind, layerName, pooling } from "./captions.js";
+import { caption, headName, kind, layerName, describePooling } from "./captions.js";
 import { isFinding } from "./findings.js";
 
 const TOP = 44;
 const LEFT = 30;
 const GAP = 6;
-const LABEL = 14; // height of the words under a thumbnail, where there is room
+const LABEL = 14; // height of the text under a large thumbnail
 const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
-const [WIDE, BESIDE] = [760, 0.42]; // of a window with room for one head beside the others; how much of it that takes
-const MOST_LINES_ROWS = 32; // tokens of a thumbnail in lines; of more the largest weight of each block
-const [LEAST, LEASTS] = [0.02, 5]; // of lines in thumbnails: a weight, or so many of the least of the text, if that is less
-const [PREVIEW, MOST_PREVIEW] = [0.6, 420]; // of the window, and in pixels: a head that is pointed at
+const [WIDE, BESIDE] = [760, 0.42]; // least width of a viewport that shows one head beside the thumbnails, and the share of the width for that head
+const MOST_LINES_ROWS = 32; // rows of a thumbnail drawn as lines; longer maps are pooled to this size
+const [LEAST, LEASTS] = [0.02, 5]; // least weight of a line in a thumbnail: the first number, or the second times `leastDrawn` if that is less
+const [PREVIEW, MOST_PREVIEW] = [0.6, 420]; // size of the head under the pointer: as a share of the viewport, and at most in pixels
 const KEPT = 600;
-const PATIENCE = 80; // milliseconds of a drawing for new thumbnails; the rest come with the next one
+const PATIENCE = 80; // milliseconds that one drawing may spend on new thumbnails; the next drawing continues
 
-const smalls = new Recent(KEPT); // what of a map does not depend on how it is drawn -> its thumbnail's weights, and the largest
-const images = new Recent(KEPT); // everything that a thumbnail depends on -> its picture
+const smalls = new Recent(KEPT); // map and filters -> the weights of a thumbnail, and the largest
+const images = new Recent(KEPT); // map, filters and colours -> the picture of a thumbnail
 
 export function measure(width, height) {
   const { side, step, beside } = layout(width, height);
@@ -32,12 +32,12 @@ export function measure(width, height) {
   return { width: Math.max(width, LEFT + page.heads.length * (side + GAP)), height: beside ? Math.max(high, height) : high };
 }
 
-/** Whether a window of this width has room for one head beside all of them. */
+/** Return true if a viewport of this width has room for one head beside all thumbnails. */
 export function hasRoom(width) {
   return width >= WIDE && width * (1 - BESIDE) >= LEFT + page.heads.length * (SMALLEST + GAP);
 }
 
-/** The side of a thumbnail, from one row to the next, how wide all of them are, and how wide what is beside them. */
+/** Return the side of a thumbnail, the distance between rows, the width of all thumbnails, and the width of the head beside them. */
 function layout(window, height) {
   const beside = state.detail && hasRoom(window) ? Math.floor(window * BESIDE) : 0;
   const width = window - beside;
@@ -47,13 +47,13 @@ function layout(window, height) {
   return { side, step: side + GAP + (side >= ROOM_FOR_WORDS ? LABEL : 0), width, beside };
 }
 
-/** Where the thumbnail of a head is, `{y, side}`. */
+/** Return the position and side of a head's thumbnail, `{y, side}`. */
 export function placeOfHead(window, height, layer) {
   const { side, step } = layout(window, height);
   return { y: TOP + page.layers.indexOf(layer) * step, side };
 }
 
-/** A head, `{layer, head}`, or, of the one beside them, what map.js says. */
+/** Return the head under a point, `{layer, head}`, or the cell of the head beside the others, as map.js does. */
 export function at(x, y, window, height, area) {
   const { side, step, width, beside } = layout(window, height);
   if (beside && x - area.x >= width) return map.at(x - area.x - width, y - area.y, map.layout(beside, height), { x: 0, y: 0 });
@@ -67,8 +67,7 @@ export function draw(painter, area, pointed, colours, dark) {
   const coloured = state.thumbs === "matrix";
   const { hides } = maskOf(state.text, state.mask);
   const end = coloured ? drawBar(painter, width - GAP, 3, { largest: null, hidden: hides }, colours, dark) : width;
-  const said = caption("all heads of this page", coloured ? scaled("each head's") : "", "orange frame: a finding");
-  painter.text(cut(said, 12, end - 2 * GAP), GAP, 13, { fill: colours.faint, size: 12 });
+  drawCaption(painter, caption("orange frame: a finding"), GAP, 13, end - 2 * GAP, colours.faint);
   page.heads.forEach((head, column) => {
     painter.text(String(head), LEFT + column * (side + GAP) + side / 2, TOP - 10, { fill: colours.faint, size: 12, align: "center" });
   });
@@ -93,7 +92,7 @@ export function draw(painter, area, pointed, colours, dark) {
   if (beside) return drawBeside(under ?? state) && complete;
   return (under === null || drawPreview(under)) && complete;
 
-  /** Whether it could be drawn: its weights may not be decoded yet, or have to wait for the next drawing. */
+  /** Draw a thumbnail. Return false if its weights are not decoded yet, or if it must wait for the next drawing. */
   function drawThumb(x, y, layer, head) {
     const scale = Math.min(2, Math.ceil(window.devicePixelRatio || 1));
     const inLines = state.thumbs === "lines";
@@ -110,14 +109,14 @@ export function draw(painter, area, pointed, colours, dark) {
     return true;
   }
 
-  /** The head that is pointed at, or else looked at, beside the others. */
+  /** Draw the head under the pointer, or else the selected one, beside the others. */
   function drawBeside(of) {
     const box = { x: area.x + width, y: area.y, width: beside, height: area.height };
     painter.line(box.x, box.y, box.x, box.y + box.height, { stroke: colours.edge });
     return drawLarge(of, box);
   }
 
-  /** The head that is pointed at, large, in the half of the window where the pointer is not. */
+  /** Draw the head under the pointer large, in the half of the viewport without the pointer. */
   function drawPreview(of) {
     const place = Math.floor(Math.min(PREVIEW * Math.min(area.width, area.height), MOST_PREVIEW));
     const middle = LEFT + (page.heads.indexOf(of.head) + 0.5) * (side + GAP);
@@ -128,12 +127,12 @@ export function draw(painter, area, pointed, colours, dark) {
   }
 
   function drawLarge(of, box) {
-    const words = [layerName(of.layer), headName(of.head), kind(of.layer, of.head), pooling(of.layer, of.head)].filter(Boolean).join(" · ");
+    const words = [layerName(of.layer), headName(of.head), kind(of.layer, of.head), describePooling(of.layer, of.head)].filter(Boolean).join(" · ");
     return map.drawMap(painter, box, box, map.layout(box.width, box.height), { said: words, pointed, of }, colours, dark);
   }
 }
 
-/** A map's weights with at most so many rows and columns, the largest of all, and whether any is hidden; null if it is not decoded yet. */
+/** Pool a map to at most `most` rows and columns. Return its weights, the largest, and whether any is hidden; null if not decoded yet. */
 function smallMap(along, layer, head, side, most) {
   const { weights, rows, columns } = source(along, layer, head, side) ?? {};
   if (weights === undefined) return null;
@@ -141,7 +140,7 @@ function smallMap(along, layer, head, side, most) {
   return { ...small, largest: largestOf(small.weights), hides: small.weights.some(isHidden) };
 }
 
-/** What a thumbnail is made of: a small map as fine as its pixels, where there is one and nothing is filtered; else the whole one. */
+/** Return the map for a thumbnail: without filters a stored small map that is fine enough, otherwise the full map. */
 function source({ queries, keys }, layer, head, side) {
   if (showsAll(queries, keys)) {
     const small = smallOf(state.text, state.mask, layer, head, side);
@@ -170,7 +169,7 @@ function drawLines(painter, { weights, rows, columns }, x, y, side) {
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];
-      if (!(weight >= least)) continue; // nor is there a line of what is hidden
+      if (!(weight >= least)) continue; // false for a hidden weight (NaN)
       painter.line(x + 2, y + ((row + 0.5) * side) / rows, x + side - 2, y + ((column + 0.5) * side) / columns, { stroke: page.colours[0], alpha: Math.min(weight, 1) });
     }
   }

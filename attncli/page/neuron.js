@@ -1,45 +1,48 @@
-// Neuron: one query of one head, from left to right. Its q meets the k of every key; their product, element by element,
-// adds up to a sum, which is scaled to a score, to which positions may add terms; softmax makes weights of the scores.
+// Neuron: how one query of one head gets its weights, from left to right. Its q is multiplied by the k of every key, element
+// by element. The sum of the products is scaled, and positions may add terms: this is the score. Softmax turns scores into
+// weights.
 
-import { headName, layerName, caption, isolated } from "./captions.js";
+import { headName, layerName, caption, isolate } from "./captions.js";
 import { hasVectors, maskOf, tokensOf } from "./data.js";
 import * as lacking from "./lacking.js";
-import { cut, FAINTEST, textWidth } from "./paint.js";
+import { cut, drawCaption, FAINTEST, textWidth } from "./paint.js";
 import { difference, scores } from "./scores.js";
 import { change, state } from "./state.js";
+import { within } from "./stepping.js";
 import { axes } from "./units.js";
 
 const CAPTION = 26;
-const HEADER = 66; // caption and headings
+const HEADER = 66; // height of the caption and the headings in pixels
 const GAP = 8;
 const SIZE = 12;
-const [PLAIN, TURNED] = [20, 30]; // height of a row; where positions turn vectors it has them before and after
-const [NARROW, WIDE] = [{ number: 44, bar: 8, lines: 12, label: 34 }, { number: 66, bar: 100, lines: 110, label: 110 }];
-const ROOMY = 700;
-const [THIN, THICK] = [1, 8]; // an element
-const [SHORT, LONG] = [36, 120]; // a vector of few of them, where there is little room and where there is much
-const [LEAST, VALUE] = [34, 58]; // a column of tokens, one of weights
-const STROKE = 3.5; // of a connector
-const ROUNDING = 0.001; // by more than this, and what storing them does, a weight of q and k differs from the model's own
+const [PLAIN, ROTARY] = [20, 30]; // heights of a row; with rotary positions it shows vectors before and after the rotation
+const [NARROW, WIDE] = [{ number: 38, bar: 4, lines: 10, value: 48 }, { number: 66, bar: 100, lines: 110, value: 58 }];
+const LABELS = { rest: 180, least: 52, most: 110 }; // widths of a label: a quarter of the viewport beyond `rest`, within bounds
+const ROOMY = 700; // the width of a viewport from which columns are WIDE
+const THICK = 8; // least width of an element in pixels, if there is room
+const [SHORT, LONG] = [28, 120]; // widths of a short vector in pixels, in a narrow and in a wide viewport
+const LEAST = 34; // least width of a column of tokens in pixels
+const STROKE = 3.5; // width of a line from q to a key in pixels
+const ROUNDING = 0.001; // warn of weights that differ from the model's by more than this and the storage error together
 
-/** The query that is shown: the token that is held, else the first that is a word. */
+/** Return the shown query: the held token, or else the first token that is not special. */
 export function shownQuery() {
   const { special } = tokensOf(state.text, "query");
   const other = state.side === "key" && tokensOf(state.text, "key") !== tokensOf(state.text, "query");
   return (other ? null : state.token) ?? Math.max(0, special.indexOf(false));
 }
 
-const isHere = () => hasVectors(state.text, state.mask, state.layer, state.head);
+const isStored = () => hasVectors(state.text, state.mask, state.layer, state.head);
 const vectors = () => maskOf(state.text, state.mask).vectors;
 
-/** The tokens along one side: pieces, not words, for a word has no q and no k. */
+/** Return the visible tokens along one side. These are tokens even if the page shows words, since a word has no q and k. */
 function shown(side) {
   const units = side === "query" ? axes().queries : axes().keys;
   const left = new Set(units.flatMap((unit) => unit.members));
   return [...tokensOf(state.text, side).tokens.keys()].filter((token) => left.has(token));
 }
 
-const widths = new WeakMap(); // tokens of a text -> how wide the widest is
+const widths = new WeakMap(); // tokens of a text -> the width of the widest
 
 function widestToken(side) {
   const { tokens } = tokensOf(state.text, side);
@@ -47,40 +50,41 @@ function widestToken(side) {
   return widths.get(tokens);
 }
 
-/** Where every column begins, from left to right, and how wide an element of a vector is. */
+/** Return where each column starts, from left to right, and the width of an element. */
 function layout(width) {
-  const { size, terms, turning } = vectors();
-  const { number: least, bar, lines, label: widest } = width < ROOMY ? NARROW : WIDE;
+  const { size, terms, rotation } = vectors();
+  const { number: least, bar, lines, value } = width < ROOMY ? NARROW : WIDE;
+  const widest = within((width - LABELS.rest) / 4, LABELS.least, LABELS.most);
   const [queryLabel, keyLabel] = ["query", "key"].map((side) => Math.min(widest, widestToken(side)) + GAP);
   const names = numberNames(terms);
   const number = Math.max(least, ...names.map((name) => textWidth(name, SIZE, true) + GAP));
   const numbers = names.length;
-  const rest = queryLabel + lines + keyLabel + numbers * number + bar + VALUE + 6 * GAP;
-  const element = Math.min(Math.max(THICK, LONG / size), Math.max(THIN, SHORT / size, (width - rest) / (3 * size)));
+  const rest = queryLabel + lines + keyLabel + numbers * number + bar + value + 6 * GAP;
+  const element = Math.min(Math.max(THICK, LONG / size), Math.max(SHORT / size, (width - rest) / (3 * size)));
   const strip = size * element;
   const q = GAP + queryLabel;
   const key = q + strip + lines;
   const k = key + keyLabel;
   const product = k + strip + GAP;
-  const sum = product + strip + number; // numbers end where their column does
+  const sum = product + strip + number; // numbers are aligned right
   const columns = Array.from({ length: numbers }, (_, place) => sum + place * number);
   const weight = columns.at(-1) + GAP;
-  return { size, element, strip, queryLabel, q, key, keyLabel, k, product, columns, weight, bar, end: weight + bar + GAP / 2 + VALUE, row: turning ? TURNED : PLAIN };
+  return { size, element, strip, queryLabel, q, key, keyLabel, k, product, columns, weight, bar, end: weight + bar + GAP / 2 + value, row: rotation ? ROTARY : PLAIN };
 }
 
-/** Where rows begin and how high they are: what scrolling has to know. */
+/** Return the start and height of rows, for scrolling. */
 export function grid() {
-  return { left: 0, top: HEADER, cell: vectors().turning ? TURNED : PLAIN };
+  return { left: 0, top: HEADER, cell: vectors().rotation ? ROTARY : PLAIN };
 }
 
 export function measure(width) {
-  if (!isHere()) return lacking.measure(width);
+  if (!isStored()) return lacking.measure(width);
   const { row, end } = layout(width);
   return { width: Math.max(width, end), height: HEADER + row * Math.max(shown("query").length, shown("key").length) + GAP };
 }
 
 export function at(x, y, width, height, area) {
-  if (!isHere()) return lacking.at(x, y, width);
+  if (!isStored()) return lacking.at(x, y, width);
   if (y - area.y <= HEADER) return null;
   const place = layout(width);
   const row = Math.floor((y - HEADER) / place.row);
@@ -92,14 +96,14 @@ export function at(x, y, width, height, area) {
   return key === undefined ? null : { key, strip, element };
 }
 
-/** The row in which q stands: beside its query, or, where that is out of sight, as near to it as can be seen. */
+/** Return the row in which q is drawn: that of its query, or the nearest visible row. */
 function queryRow(queries, area, row) {
   const [first, last] = [Math.ceil(area.y / row), Math.floor((area.y + area.height - HEADER) / row) - 1];
   return Math.max(first, Math.min(queries.indexOf(shownQuery()), last));
 }
 
 export function draw(painter, area, pointed, colours) {
-  if (!isHere()) {
+  if (!isStored()) {
     lacking.draw(painter, area, pointed, colours);
     return true;
   }
@@ -112,14 +116,14 @@ export function draw(painter, area, pointed, colours) {
   const inSight = (row) => middle(row) > area.y + HEADER - place.row && middle(row) < area.y + area.height + place.row;
   const digits = decimals(found.error);
   const most = { vector: largestOf(found.q, found.key), product: largestOf(found.key.map((one, i) => one * found.q[i % place.size])) };
-  const beside = queryRow(queries, area, place.row);
+  const rowOfQ = queryRow(queries, area, place.row);
 
   painter.clip(area.x, area.y + HEADER, area.width, area.height - HEADER);
-  // From q to every key, as strong as its weight.
+  // A line from q to every key. A larger weight is more opaque.
   const [from, to] = [place.q + place.strip, place.key - GAP / 4];
   keys.forEach((key, row) => {
     if (!(found.weight[key] >= FAINTEST)) return;
-    painter.line(from, middle(beside), to, middle(row), { stroke: colours.accent, alpha: found.weight[key], lineWidth: STROKE, data: { query, key, weight: found.weight[key] } });
+    painter.line(from, middle(rowOfQ), to, middle(row), { stroke: colours.accent, alpha: found.weight[key], lineWidth: STROKE, data: { query, key, weight: found.weight[key] } });
   });
   drawQueries();
   keys.forEach((key, row) => inSight(row) && drawKey(key, row));
@@ -136,7 +140,7 @@ export function draw(painter, area, pointed, colours) {
       if (chosen || pointed?.query === one) painter.rect(GAP / 2, middle(number) - PLAIN / 2, width, PLAIN, { fill: colours.mark, stroke: chosen ? colours.accent : undefined });
       painter.text(cut(tokens[one], SIZE, width - GAP), width, middle(number), { fill: special[one] && !chosen ? colours.faint : colours.ink, size: SIZE, align: "right", bold: chosen });
     });
-    drawVector(place.q, middle(beside), found.query, query, "query");
+    drawVector(place.q, middle(rowOfQ), found.query, query, "query");
   }
 
   function drawKey(key, row) {
@@ -147,7 +151,7 @@ export function draw(painter, area, pointed, colours) {
     painter.text(cut(tokens[key], SIZE, place.keyLabel - GAP), place.key, y, { fill, size: SIZE });
     drawVector(place.k, y, found.key, key, "key");
     drawStrip(place.product, y, PLAIN - 6, (i) => found.q[i] * found.key[key * place.size + i], most.product);
-    const terms = found.parts.map((part) => part[key]); // a score with terms: scaled, every term, and all together
+    const terms = found.parts.map((part) => part[key]); // columns with terms: sum, scaled, each term, score
     const steps = [found.score[key], found.scaled[key], ...(terms.length ? [...terms, found.scaled[key] + found.added[key]] : [])];
     steps.forEach((one, column) => painter.text(one.toFixed(2), place.columns[column], y, { fill, size: SIZE, align: "right" }));
     if (!found.may[key]) painter.hatch(place.weight, y - 6, place.bar, 12, colours);
@@ -158,7 +162,7 @@ export function draw(painter, area, pointed, colours) {
     painter.text(found.may[key] ? share(found.weight[key], digits) : "masked", place.weight + place.bar + GAP / 2, y, { fill, size: SIZE });
   }
 
-  /** A token's q or k; where positions turned it, as it was above, and as it is below. */
+  /** Draw the q or k of a token. With rotary positions, draw two: before the rotation (above) and after it (below). */
   function drawVector(x, y, all, token, name) {
     const of = (numbers) => (i) => numbers[token * place.size + i];
     if (!found.before) drawStrip(x, y, PLAIN - 6, of(all), most.vector);
@@ -168,23 +172,23 @@ export function draw(painter, area, pointed, colours) {
     }
   }
 
-  /** Numbers as coloured squares: orange above 0, blue below, the stronger the larger. */
+  /** Draw numbers as coloured squares: orange above 0, blue below. A larger number is more opaque. */
   function drawStrip(x, y, height, element, scale) {
     for (let i = 0; i < place.size; i++) {
       const one = element(i);
-      painter.rect(x + i * place.element, y - height / 2, place.element - 0.5, height, { fill: one > 0 ? colours.plus : colours.minus, alpha: Math.min(1, Math.abs(one) / scale) });
+      painter.rect(x + i * place.element, y - height / 2, Math.max(place.element - 0.5, place.element / 2), height, { fill: one > 0 ? colours.plus : colours.minus, alpha: Math.min(1, Math.abs(one) / scale) });
     }
     painter.rect(x, y - height / 2, place.strip, height, { stroke: colours.edge, lineWidth: 0.5 });
   }
 
-  /** Caption and headings stay while rows move under them. */
+  /** Draw the caption and headings, which stay while rows scroll under them. */
   function drawHeader() {
     const top = area.y;
     const apart = difference(query, found.weight);
-    const warning = apart > found.error + ROUNDING ? [`the model rounds more, and its weights differ by up to ${apart.toFixed(3)}`] : [];
-    const sink = found.sink === null ? [] : [`its sink takes ${found.taken.toFixed(2)} of this row`];
-    const said = caption(layerName(), headName(state.head), ...sink, ...warning, `weights computed from the stored q and k, to within ${found.error}`);
-    painter.text(cut(said, SIZE, area.width - 2 * GAP), area.x + GAP, top + 13, { fill: colours.faint, size: SIZE });
+    const warning = apart > found.error + ROUNDING ? [`the model rounds more coarsely: its weights differ by up to ${apart.toFixed(3)}`] : [];
+    const sink = found.sink === null ? [] : [`the head's sink takes ${found.taken.toFixed(2)} of this row's weight`];
+    const said = caption(layerName(), headName(state.head), "orange: above 0, blue: below", ...sink, ...warning, `weights computed from the stored q and k, to within ${found.error}`);
+    drawCaption(painter, said, area.x + GAP, top + 13, area.width - 2 * GAP, colours.faint);
     for (const { x, align, name, note } of headings(place, found)) {
       painter.text(name, x, top + CAPTION + 10, { fill: colours.ink, size: SIZE, align, bold: true });
       painter.text(note, x, top + CAPTION + 26, { fill: colours.faint, size: SIZE, align });
@@ -192,15 +196,15 @@ export function draw(painter, area, pointed, colours) {
   }
 }
 
-/** Of the columns of numbers: of a score that positions add terms to, each of these too. */
+/** Return the headings of the columns of numbers, with one for each term that positions add to a score. */
 function numberNames(terms) {
   return terms.length ? ["sum", "scaled", ...terms.map((name) => `+ ${name.split(" ")[0]}`), "= score"] : ["sum", "score"];
 }
 
-/** What stands above the columns: what each is, and below that how it is made. */
+/** Return the headings of the columns: a name, with the formula below. */
 function headings(place, { scale, before, size }) {
   const { terms } = vectors();
-  const how = before ? "before / turned" : `${size} numbers`;
+  const how = before ? "plain / rotated" : `${size} numbers`;
   const scaled = `/ √${+(scale ** -2).toFixed(2)}`;
   const notes = ["q · k", scaled, ...terms.map((name) => name.split(" ").slice(1).join(" ")), ""];
   const vector = (x, name, note) => ({ x, name, note: textWidth(note, SIZE) <= place.strip ? note : "", align: "left" });
@@ -215,17 +219,17 @@ function headings(place, { scale, before, size }) {
   ];
 }
 
-/** The largest of all numbers without their signs. */
+/** Return the largest absolute number. */
 function largestOf(...lists) {
   return lists.reduce((most, list) => list.reduce((larger, one) => Math.max(larger, Math.abs(one)), most), 0) || 1;
 }
 
-/** A weight with so many digits; one that these don't show is no 0. */
+/** Format a weight with this number of digits; "<.0001" if it rounds to 0. */
 function share(weight, digits) {
-  return weight > 0 && weight < 10 ** -digits / 2 ? `< ${(10 ** -digits / 2).toFixed(digits + 1)}` : weight.toFixed(digits);
+  return weight > 0 && weight < 10 ** -digits / 2 ? `<${(10 ** -digits).toFixed(digits).slice(1)}` : weight.toFixed(digits);
 }
 
-/** As many digits behind the point as matter in numbers that are known to within this. */
+/** Return the number of decimals for numbers with this error. */
 function decimals(error) {
   return Math.min(4, Math.max(2, Math.round(-Math.log10(error))));
 }
@@ -233,7 +237,7 @@ function decimals(error) {
 export function tip(pointed) {
   if (pointed.open) return lacking.tip(pointed);
   const { key, strip, element } = pointed;
-  const token = (side, place) => `${isolated(tokensOf(state.text, side).tokens[place])} (${place})`;
+  const token = (side, place) => `${isolate(tokensOf(state.text, side).tokens[place])} (${place})`;
   if (pointed.query !== undefined) return `query ${token("query", pointed.query)}: choose it`;
   const query = shownQuery();
   const found = scores(query);
@@ -242,7 +246,7 @@ export function tip(pointed) {
   const known = found.steps.map((step) => decimals(step / 2));
   const number = (name, place, digits) => {
     const at = place * found.size + element;
-    const before = found.before ? `${found.before[name][at].toFixed(digits)}, turned ` : "";
+    const before = found.before ? `${found.before[name][at].toFixed(digits)}, rotated ` : "";
     return before + found[name][at].toFixed(digits);
   };
   if (strip === "q") return `q[${element}] = ${number("query", query, known[0])}`;
@@ -251,7 +255,7 @@ export function tip(pointed) {
   return `q[${element}] × k[${element}] = ${q.toFixed(known[0])} × ${k.toFixed(known[1])} = ${(q * k).toFixed(Math.min(...known.slice(0, 2)))}`;
 }
 
-/** A click chooses a query; where the head has no q and k, one that has. */
+/** Handle a click: select a query, or a head that has q and k. */
 export function press(pointed) {
   if (pointed.open) lacking.press(pointed);
   else if (pointed.query !== undefined) change({ token: pointed.query, side: "query" });

@@ -1,7 +1,7 @@
-"""Store the numbers of a page: weights as whole numbers that compress well, in named chunks, which data.js reads.
+"""Store the numbers of a page in named chunks, which data.js reads. Weights become integers that compress well.
 
 A weight w of a head whose largest weight is `top` is stored as the level round(levels * w / top), in as few bytes as
-`levels` needs. A page of few weights has fine levels, and a page of many has coarse ones.
+`levels` needs. A page with few weights has many levels, and a page with many weights has few.
 
 All heads of minilm take 0.06, 1.1 and 8.3 million characters for 16, 128 and 512 tokens. One byte per weight would take
 0.02, 0.5 and 4.4 million, but be off by up to 4 % for weights above 0.05.
@@ -21,7 +21,7 @@ from attncli.base.arrays import Floats
 
 # --- threads ------------------------------------------------------------------------------------------
 
-LARGE = 2**17  # numbers of a layer from which threads are worth it
+LARGE = 2**17  # layers with at least this many numbers are packed in threads
 
 L = TypeVar("L")
 R = TypeVar("R")
@@ -37,11 +37,12 @@ def map_layers(make: Callable[[L], R], layers: Sequence[L], size: int) -> list[R
 
 # --- weights ------------------------------------------------------------------------------------------
 
-# From fine to coarse, and the room for a weight, in characters, that lets a page of so many weights be mailed.
+# From fine to coarse. ROOM: in a page with up to this many weights, each may take this many characters. Then the page
+# is small enough to be mailed.
 LEVELS = (2**24 - 1, 4095, 1023, 255)
 ROOM = ((200_000, math.inf), (2_000_000, 1.0), (8_000_000, 0.75), (1_000_000_000_000, 0.45))
-ROWS = 64  # of a head, which are packed to estimate the size of its weights
-TRIED = 64  # layers, from the first text to the last
+ROWS = 64  # rows per head, packed to estimate the size
+TRIED = 64  # layers to pack for the estimate, at most, spread over all texts
 
 
 def error_of(levels: int) -> float:
@@ -50,10 +51,10 @@ def error_of(levels: int) -> float:
 
 
 def layer_bytes(layer: Floats, levels: int) -> list[bytes]:
-    """Return a layer's weights `[head, query, key]` in parts of similar bytes.
+    """Return the bytes of a layer's weights `[head, query, key]`, in parts that compress well.
 
-    First the largest weight of each head, float32. Then the levels in the order `[head, key, query]`, as the weights of
-    a key are similar: the low bytes of all, then the next bytes.
+    The first part has the largest weight of each head, float32. The others have the levels in the order `[head, key,
+    query]`, because the weights of a key are similar: their low bytes, then their next bytes.
     """
     tops = layer.max(axis=(1, 2), initial=0).astype("<f4")
     steps = np.where(tops > 0, tops, 1)[:, None, None] / np.float64(levels)
@@ -63,7 +64,7 @@ def layer_bytes(layer: Floats, levels: int) -> list[bytes]:
 
 
 def pick_levels(maps: Sequence[Floats]) -> int:
-    """Return the finest levels for all these maps `[layer, head, query, key]` that keep a page small."""
+    """Return the largest of LEVELS that fits into ROOM for maps `[layer, head, query, key]`, or else the least."""
     count = sum(one.size for one in maps)
     room = next(room for most, room in ROOM if count <= most)
     if math.isinf(room):
@@ -78,7 +79,7 @@ def pick_levels(maps: Sequence[Floats]) -> int:
 
 
 def some_rows(layer: Floats) -> Floats:
-    """Return ROWS neighbouring queries of each head, `[head, ROWS, key]`; each head has others, from first to last."""
+    """Return ROWS consecutive rows of each head, `[head, ROWS, key]`, from a later place for each head."""
     heads, queries = layer.shape[:2]
     rows = min(ROWS, queries)
     starts = ((np.arange(heads) + 0.5) / heads * (queries - rows)).astype(int)
@@ -96,11 +97,11 @@ def _largest(layers: Sequence[Floats]) -> int:
 
 
 def pack_layer(layer: Floats, levels: int) -> str:
-    return packed(*layer_bytes(layer, levels), strategy=zlib.Z_FILTERED)  # levels repeat little
+    return compress(*layer_bytes(layer, levels), strategy=zlib.Z_FILTERED)  # for numbers that seldom repeat
 
 
-def packed(*parts: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """Return bytes as base64 of a zlib stream, each part with a code of its own. strategy: one of zlib's."""
+def compress(*parts: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+    """Return bytes as a zlib stream in base64, each part with its own Huffman code. strategy: one of zlib's."""
     stream = zlib.compressobj(6, strategy=strategy)
     blocks = [stream.compress(part) + stream.flush(zlib.Z_BLOCK) for part in parts if part]
     return base64.b64encode(b"".join(blocks) + stream.flush()).decode("ascii")
@@ -115,8 +116,8 @@ Packed = TypeVar("Packed", str, bytes)
 class ChunkForm(Generic[Packed]):
     """The form in which numbers are written.
 
-    layers: writes the weights `[head, query, key]` of each layer. one: writes anything else. small: whether room is
-    short.
+    layers: writes the weights `[head, query, key]` of each layer. one: writes anything else. small: whether the size of
+    q and k is limited.
     """
 
     layers: Callable[[Sequence[Floats], int], list[Packed]]
@@ -129,22 +130,22 @@ def plain_layers(layers: Sequence[Floats], levels: int) -> list[bytes]:
     return map_layers(lambda layer: b"".join(layer_bytes(layer, levels)), layers, _largest(layers))
 
 
-TEXTS: ChunkForm[str] = ChunkForm(pack_layers, packed, small=True)
+TEXTS: ChunkForm[str] = ChunkForm(pack_layers, compress, small=True)
 PLAIN: ChunkForm[bytes] = ChunkForm(plain_layers, bytes, small=False)
 
 
 class Chunks(Generic[Packed]):
-    """Chunks of numbers by name, which in a page is the id of their element. prefix: how the names begin."""
+    """Chunks of numbers by name. In a page, the name is the id of the chunk's element. prefix: of all names."""
 
     def __init__(self, form: ChunkForm[Packed], prefix: str = "") -> None:
         self.form: ChunkForm[Packed] = form
         self.prefix = prefix
-        self.there: dict[str, Packed] = {}
+        self.by_name: dict[str, Packed] = {}
 
     def add(self, one: Packed, kind: str = "chunk") -> str:
         """Add a chunk and return its name."""
-        name = f"{self.prefix}{kind}{len(self.there)}"
-        self.there[name] = one
+        name = f"{self.prefix}{kind}{len(self.by_name)}"
+        self.by_name[name] = one
         return name
 
     def add_layers(self, layers: Sequence[Floats], levels: int) -> list[str]:
@@ -153,5 +154,5 @@ class Chunks(Generic[Packed]):
 
     @property
     def room(self) -> float:
-        """The room for q and k beside the chunks that are there."""
-        return sum(map(len, self.there.values())) if self.form.small else math.inf
+        """The number of characters that q and k may take: as many as all chunks so far."""
+        return sum(map(len, self.by_name.values())) if self.form.small else math.inf

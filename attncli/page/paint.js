@@ -1,44 +1,59 @@
-// What views draw on: a canvas, to be seen, SVG, to be saved, and nothing, to find out where anything will be drawn. All
-// take the same orders.
-// `data` is what a shape stands for ({query, key, weight}); SVG keeps it as data- attributes.
+// Painters with the same methods. One draws on a canvas, one writes SVG, and one only measures the drawing. `vector` is true
+// if shapes stay shapes, so that cells are drawn one by one. `data` is the meaning of a shape, such as {query, key, weight};
+// SVG stores it in data- attributes.
 
-export const FAINTEST = 1 / 255; // an opacity below this is none
+export const FAINTEST = 1 / 255; // a lower opacity is invisible
 const FONT = "system-ui, sans-serif";
-const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // of what is hidden: a square of it, its lines, how strong
-export const PART = " · "; // between the parts of a caption
-// Letters that are written from right to left: Unicode's blocks for their scripts.
+const [TILE, STROKES, HATCH] = [6, "M-1,1 1,-1 M0,6 6,0 M5,7 7,5", 0.6]; // the hatching of hidden cells: size of a tile, its lines, their opacity
+export const SEPARATOR = " · "; // between the parts of a caption
+const CAPTION = 12; // its font size
+// Matches a text whose first letter is in a Unicode block of a right-to-left script.
 const FROM_RIGHT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
-const MIDDLE = 0.35; // of a font's size: from a line's middle down to its baseline
+const BASELINE = 0.35; // distance from the middle of a line of text to its baseline, as a share of the font size
 
 const measuring = document.createElement("canvas").getContext("2d");
 
-/** The direction of a text, which is its first letter's: "##" goes before a piece of Hebrew, and that is on its right. */
+/** Return the writing direction of a text, by its first letter. So "##" stands to the right of Hebrew. */
 function direction(text) {
   return FROM_RIGHT.test(text) ? "rtl" : "ltr";
 }
 
-/** How wide a text is, in pixels. */
+/** Return the width of a text in pixels. */
 export function textWidth(text, size, bold = false) {
   measuring.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
   return measuring.measureText(text).width;
 }
 
-/** `text`, or as much of its head as fits into `width` pixels with "…"; of a caption whole parts. */
-export function cut(text, size, width) {
-  if (textWidth(text, size) <= width) return text;
+/** Cut a text to what fits into `width` pixels with "…". */
+export function cut(text, size, width, bold = false) {
+  if (textWidth(text, size, bold) <= width) return text;
   const characters = [...text];
   let [low, high] = [0, characters.length];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (textWidth(`${characters.slice(0, middle).join("")}…`, size) <= width) low = middle;
+    if (textWidth(`${characters.slice(0, middle).join("")}…`, size, bold) <= width) low = middle;
     else high = middle - 1;
   }
-  const head = characters.slice(0, low).join("");
-  const parts = head.lastIndexOf(PART);
-  return `${parts > 0 ? head.slice(0, parts + PART.length) : head}…`;
+  return `${characters.slice(0, low).join("")}…`;
 }
 
-/** Pixels [rows * columns] as a picture that both painters can place. */
+/** Break a text between words into at most `most` lines of this width, where the last may be wider. */
+export function lines(text, size, width, most = Infinity) {
+  return text.split(" ").reduce((made, word) => {
+    const longer = [...made.slice(-1), word].join(" ");
+    return made.length && (made.length === most || textWidth(longer, size) <= width) ? [...made.slice(0, -1), longer] : [...made, word];
+  }, []);
+}
+
+/** Draw a caption in at most `most` lines around `middle`. Cut what does not fit. */
+export function drawCaption(painter, text, x, middle, width, fill, most = 2) {
+  const shown = lines(text, CAPTION, width, most);
+  shown.forEach((line, number) => {
+    painter.text(cut(line, CAPTION, width), x, middle + (number - (shown.length - 1) / 2) * (CAPTION + 1.5), { fill, size: CAPTION });
+  });
+}
+
+/** Return pixels [rows * columns] as a picture that every painter can draw. */
 export function picture(pixels, rows, columns) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [columns, rows];
@@ -101,7 +116,7 @@ export class CanvasPainter {
     this.context.drawImage(image, x, y, width, height);
   }
 
-  /** What lies under everything that is hidden: to be told from any colour. */
+  /** Draw the pattern of hidden cells, which differs from every colour. */
   hatch(x, y, width, height, { panel, faint }) {
     const { context } = this;
     const tile = document.createElement("canvas");
@@ -133,7 +148,7 @@ export class CanvasPainter {
 export class SvgPainter {
   vector = true;
 
-  /** `area` is the part of the drawing that is kept: {x, y, width, height}. */
+  /** area: the saved part of the drawing, `{x, y, width, height}`. */
   constructor({ x, y, width, height }, paper) {
     this.open = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}" font-family="${FONT}">`;
     this.parts = [];
@@ -152,13 +167,13 @@ export class SvgPainter {
   }
 
   text(text, x, y, { fill, size = 13, align = "left", bold = false, turn = 0 } = {}) {
-    const rtl = direction(text) === "rtl"; // then a text begins on its right
+    const rtl = direction(text) === "rtl"; // then the text begins at its right end
     const anchor = { left: rtl ? "end" : undefined, center: "middle", right: rtl ? undefined : "end" }[align];
     this.shape(
       "text",
       {
-        x, y: y + MIDDLE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined,
-        transform: turn ? `rotate(${turn} ${written(x)} ${written(y)})` : undefined,
+        x, y: y + BASELINE * size, fill, "font-size": size, "text-anchor": anchor, "font-weight": bold ? 600 : undefined,
+        transform: turn ? `rotate(${turn} ${rounded(x)} ${rounded(y)})` : undefined,
         "xml:space": "preserve", direction: rtl ? "rtl" : undefined,
       },
       {},
@@ -192,17 +207,17 @@ export class SvgPainter {
 
   shape(name, attributes, data = {}, text = "") {
     const all = Object.entries(attributes).concat(Object.entries(data).map(([key, value]) => [`data-${key}`, String(value)]));
-    const list = all.filter(([, value]) => value !== undefined).map(([key, value]) => ` ${key}="${escaped(written(value))}"`);
+    const list = all.filter(([, value]) => value !== undefined).map(([key, value]) => ` ${key}="${escaped(rounded(value))}"`);
     this.parts.push(`<${name}${list.join("")}>${escaped(text)}</${name}>`);
   }
 
-  /** The whole document. */
+  /** Return the SVG document. */
   document() {
     return `${this.open}${this.parts.join("\n")}</svg>\n`;
   }
 }
 
-/** Draws nothing, and knows around what it would have. `vector`: as the painter is that draws it then. */
+/** A painter that only measures the bounds of a drawing. vector: as in the painter that will draw it. */
 export class Bounds {
   constructor(vector, paper) {
     [this.vector, this.paper] = [vector, paper];
@@ -210,7 +225,7 @@ export class Bounds {
     this.found = [Infinity, Infinity, -Infinity, -Infinity]; // left, top, right, bottom
   }
 
-  /** Something between two corners, as far as it is not clipped. */
+  /** Extend the bounds by a rectangle between two corners, after clipping. */
   add(x1, y1, x2, y2) {
     const [left, top, right, bottom] = within([Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)], this.clips.at(-1));
     if (left > right || top > bottom) return;
@@ -254,7 +269,7 @@ export class Bounds {
     this.clips.pop();
   }
 
-  /** The part of the drawing with everything in it and so much around it, in whole pixels. */
+  /** Return the bounds with a margin, in whole pixels. */
   area(margin) {
     const [left, top] = this.found.slice(0, 2).map((side) => Math.floor(side - margin));
     const [right, bottom] = this.found.slice(2).map((side) => Math.ceil(side + margin));
@@ -262,16 +277,16 @@ export class Bounds {
   }
 }
 
-/** What two rectangles [left, top, right, bottom] have in common. */
+/** Return the intersection of two rectangles [left, top, right, bottom]. */
 function within(one, other) {
   return one.map((side, number) => (number < 2 ? Math.max(side, other[number]) : Math.min(side, other[number])));
 }
 
-function written(value) {
+function rounded(value) {
   return typeof value === "number" ? String(Math.round(value * 1000) / 1000) : value;
 }
 
-/** Text as XML may hold it: no markup, no control characters, no half of a surrogate pair. */
+/** Escape a text for XML: no markup, no control characters, no unpaired surrogates. */
 function escaped(text) {
   return text
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Surrogate}/gu, "\ufffd")

@@ -1,21 +1,21 @@
-// The maps of this page, which stand beside each other, and what is said of a cell in all of them: A and B of the head
-// that is chosen, and B - A; or maps that the page holds as they are.
+// The maps of a page of comparisons, and the numbers of a cell in all of them: A, B and B - A of the selected head, or the
+// maps that the page stores.
 
-import { isolated, kind, value } from "./captions.js";
+import { isolate, kind, value } from "./captions.js";
 import { floatsOf, headsOf, page } from "./data.js";
-import { signedValue } from "./signed.js";
+import { fixed, signedValue } from "./signed.js";
 import { state } from "./state.js";
 import { axes, isHidden, placeOf, shownWeights } from "./units.js";
 
-/** Whether this is a page of two records. */
+/** Return true if this page compares two records. */
 export const OF_RECORDS = page.moved !== undefined;
 
 let found = { name: "" };
 
 /**
- * The maps, `{name, panels}`, each panel `{name, about, signed, values, most, hidden}`: values [query * keys + key], NaN
- * where there are none; the largest in size on its scale, which all signed maps share, and all others, unless maps stand
- * apart; and whether any is hidden. Null if not decoded yet.
+ * Return the maps, `{name, panels}`, or null if they are not decoded yet. Each panel is `{name, about, signed, values, most,
+ * hidden}`. values: [query * keys + key], NaN for hidden cells. most: the largest size on its scale. All signed maps share a
+ * scale, and so do all others, unless `page.apart`. hidden: true if any cell is hidden.
  */
 export function maps() {
   const name = [state.layer, state.head, state.special].join();
@@ -30,7 +30,7 @@ export function maps() {
   return found;
 }
 
-/** A, B and B - A. What one of the two hides counts as 0 there, which its weight is; hidden is what both hide. */
+/** Return A, B and B - A. A cell that only one of the two hides counts as 0 there. A cell that both hide is hidden. */
 function ofRecords() {
   const { queries, keys } = axes();
   const [a, b] = page.texts.map((text, number) => shownWeights(queries, keys, state.layer, state.head, number, text.masks[0].name));
@@ -43,7 +43,7 @@ function ofRecords() {
   return [a, b, change];
 }
 
-/** A map of the page, of the queries and keys that are left by the filters. */
+/** Return a stored map, with the queries and keys that the filters leave. */
 function stored({ chunk }) {
   const all = floatsOf(chunk);
   if (all === null) return null;
@@ -56,7 +56,7 @@ function stored({ chunk }) {
   return left;
 }
 
-/** The largest size in a map, and whether anything is hidden there. */
+/** Return the largest size in a map, and whether any cell is hidden. */
 function extent(values) {
   let [most, hidden] = [0, false];
   for (let cell = 0; cell < values.length; cell++) {
@@ -66,60 +66,61 @@ function extent(values) {
   return { most, hidden };
 }
 
-/** How much weight moved between A and B in a head, as Python counts it from the whole numbers. */
+/** Return the weight that moved between A and B in a head, as Python computed it from exact numbers. */
 export function movedOf(layer, head) {
   return page.moved[page.layers.indexOf(layer)][page.heads.indexOf(head)];
 }
 
-/** The heads as [layer, head], those that differ most first. */
+/** Return the heads as [layer, head], the most different first. */
 export function ranked() {
   return page.layers.flatMap((layer) => headsOf(layer).map((head) => [layer, head])).sort((one, other) => movedOf(...other) - movedOf(...one));
 }
 
-/** A unit along an axis as it is called in all: "cat", or "cat / dog" where it is another in B. */
+/** Return the name of a unit in all panels: "cat", or "cat / dog" if B has another token there. */
 export function nameOf(unit, side) {
   const names = page.texts.map((_, number) => nameIn(number, unit, side));
   return [...new Set(names)].join(" / ");
 }
 
-/** What a unit is called in one panel. */
+/** Return the name of a unit in one panel. */
 export function nameIn(number, unit, side) {
   const text = page.texts[number];
   return text ? ((side === "key" && text.keys) || text).tokens[unit.members[0]] : nameOf(unit, side);
 }
 
-/** The numbers of a cell as they are shown, one a panel; null where the filters left it out. */
+/** Return the formatted numbers of a cell, one per panel; null if a filter hides the cell. */
 export function numbersAt(query, key) {
   const { queries, keys } = axes();
   const [row, column] = [placeOf(queries, query), placeOf(keys, key)];
   const all = maps();
-  return row < 0 || column < 0 || all === null ? null : all.panels.map((panel) => written(panel, row * keys.length + column));
+  return row < 0 || column < 0 || all === null ? null : all.panels.map((panel) => formatCell(panel, row * keys.length + column));
 }
 
-/** A cell's number in a panel as it is shown. */
-export function written({ signed, values }, cell) {
+/** Format the number of a cell in a panel. */
+export function formatCell({ signed, values, most }, cell) {
   if (isHidden(values[cell])) return "hidden";
-  return signed ? signedText(values[cell]) : value(values[cell]);
+  if (signed) return signedText(values[cell], most);
+  return OF_RECORDS ? value(values[cell]) : fixed(values[cell], most);
 }
 
-/** A number of a signed panel as it is shown: of records with the digits that are known. */
-export function signedText(number) {
-  return OF_RECORDS ? signedValue(number, value) : signedValue(number);
+/** Format a number of a signed panel, whose largest size is `most`. Numbers of records have the digits that are stored. */
+export function signedText(number, most) {
+  return signedValue(number, OF_RECORDS ? value : (size) => fixed(size, most));
 }
 
-/** "cat (2) → mat (6)", or as the page joins the two. */
+/** Return the name of a cell, "cat (2) → mat (6)", or joined by `page.between`. */
 export function cellName(query, key) {
   const { queries, keys } = axes();
-  const [from, to] = [nameOf(queries[placeOf(queries, query)], "query"), nameOf(keys[placeOf(keys, key)], "key")].map(isolated);
+  const [from, to] = [nameOf(queries[placeOf(queries, query)], "query"), nameOf(keys[placeOf(keys, key)], "key")].map(isolate);
   return OF_RECORDS ? `${from} (${query}) → ${to} (${key})` : `${from}${page.between}${to}`;
 }
 
 /** "A 0.123, B 0.234, B − A +0.111" */
-export function listed(numbers, between) {
+export function joinNumbers(numbers, between) {
   return numbers.map((number, panel) => `${page.panels[panel].name} ${number}`).join(between);
 }
 
-/** What is seen, in a line: "layer 4 · head 7 · 0.431 of the weight moved". */
+/** Return the status line: "layer 4 · head 7 · 0.431 of the weight moved". */
 export function heading() {
   const head = OF_RECORDS ? [`layer ${state.layer}`, `head ${state.head}`, `${movedOf(state.layer, state.head).toFixed(3)} of the weight moved`] : [page.heading];
   const filters = state.special ? [] : ["without special tokens"];
@@ -127,9 +128,9 @@ export function heading() {
   return [...head, ...filters, ...hidden].join(" · ");
 }
 
-/** The same as a sentence. */
-export function sentence() {
+/** Return the status line as a sentence. */
+export function describeMaps() {
   if (!OF_RECORDS) return page.says;
-  const kinds = page.texts.map((text, number) => `${page.panels[number].name} ${kind(state.layer, state.head, number, text.masks[0].name)}`);
+  const kinds = page.texts.map((text, number) => `${page.panels[number].name}: ${kind(state.layer, state.head, number, text.masks[0].name)}`);
   return `Layer ${state.layer}, head ${state.head}: ${movedOf(state.layer, state.head).toFixed(3)} of the weight moved; ${kinds.join(", ")}.`;
 }

@@ -1,12 +1,14 @@
-// The partners of a token: what it looks at, or what looks at it, and with what weight, in some heads of the layer.
+// The partners of a token: the keys of a query, or the queries of a key, with their weights in some heads of the layer.
 
+import { findingsOf } from "./data.js";
 import { state } from "./state.js";
 import { axes, isHidden, placeOf, shownWeights } from "./units.js";
 
 /**
- * All partners of `{token, side}`, along their axis: `{label, token, place, values, best, hidden}`. `values` are
- * `{head, weight}` of each of the heads, `best` is the largest of them; `hidden` are those that the mask hides from all.
- * Null where the filters left the token out, where there is no head, or weights are not decoded yet.
+ * Return the partners of `{token, side}` in order: `{label, token, place, values, best, hidden}`. values: `{head, weight}` of
+ * each head. best: the largest of these. hidden: true if the mask hides the partner in all heads.
+ *
+ * Return null if a filter hides the token, if there is no head, or if weights are not decoded yet.
  */
 export function partnersOf({ token, side }, heads) {
   const { queries, keys } = axes();
@@ -27,7 +29,20 @@ export function partnersOf({ token, side }, heads) {
   });
 }
 
-/** So many of the partners, those with the largest weights first, and none below the threshold. */
+/**
+ * Return the units of the prompt as partners of all written tokens together. Their weights are shares of attention. Return an
+ * empty list for a text that no model wrote, and in Neuron, which always shows one query.
+ */
+export function promptPartners() {
+  const shares = (state.view !== "neuron" && findingsOf(state.text, state.mask).shares) || [];
+  return axes().keys.flatMap(({ label, members }) => {
+    const inside = shares.filter(({ token }) => members.includes(token));
+    const sum = (name) => inside.reduce((total, one) => total + one[name], 0);
+    return inside.length ? [{ label, token: members[0], values: [], best: { weight: sum("share") }, uniform: sum("uniform") }] : [];
+  });
+}
+
+/** Return the `most` partners with the largest weights, the largest first, without those below the threshold. */
 export function strongest(partners, most) {
   return partners
     .filter(({ best }) => best.weight > 0 && best.weight >= state.threshold)

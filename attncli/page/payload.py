@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attncli.analysis.edges import Edge, Usual, edges, written_tokens
+from attncli.analysis.edges import Edge, Usual, edges, sinks, written_tokens
 from attncli.analysis.patterns import summarise
 from attncli.base import __version__
 from attncli.base.arrays import Bools, Floats
@@ -18,19 +18,19 @@ from attncli.record import AttentionRecord
 from attncli.record.display import HEAD_COLOURS, WEIGHTS, notes, pool
 from attncli.text.tokens import Tokens, word_groups, word_texts
 
-# --- records of which some heads are kept -------------------------------------------------------------
+# --- pages with the full maps of only some heads ------------------------------------------------------
 
-WHOLE, SMALL = 1023, 255  # levels of the weights of whole heads and of small maps
-SIDES = (64, 48, 32, 24, 16)  # of a small map, in cells
-SMALL_SHARE = 0.3  # of the room, for small maps
+WHOLE, SMALL = 1023, 255  # levels of weights in full maps and in small maps
+SIDES = (64, 48, 32, 24, 16)  # sizes of a small map in cells, to try in this order
+SMALL_SHARE = 0.3  # share of the room that small maps may take
 
 
 @dataclass(frozen=True)
 class FullHeads:
-    """The heads of a record that a small page holds in full.
+    """The heads whose full maps a small page stores. The page opens at the first.
 
-    heads: (layer, head) of each; the page opens at the first. side: the largest side of the small maps of the others,
-    in which a cell is the largest of the weights that fall into it.
+    heads: as (layer, head). side: the maximum size of the small maps of all heads, in cells. A cell is the largest
+    weight of its block.
     """
 
     heads: list[tuple[int, int]]
@@ -38,7 +38,7 @@ class FullHeads:
 
     @classmethod
     def within(cls, record: AttentionRecord, ranked: Sequence[tuple[int, int]], room: int) -> "FullHeads":
-        """Keep what `room` characters hold of a record: the finest small maps, then heads as they are ranked."""
+        """Choose what fits into `room` characters: the finest small maps, then full maps in the order of `ranked`."""
         taken, side = 0, SIDES[-1]
         for side in SIDES:
             taken = sum(map(len, pack_layers(small_maps(record, side), SMALL)))
@@ -53,11 +53,11 @@ class FullHeads:
         return cls(heads, side)
 
     def of_layer(self, layer: int) -> list[int]:
-        """Return the heads of a layer that are kept in full."""
+        """Return the heads of a layer that have full maps."""
         return sorted(head for of, head in self.heads if of == layer)
 
     def opening(self) -> dict[str, Any]:
-        """Return the state where an address says nothing: the first head in full, or else all heads."""
+        """Return the selection if the URL has no hash: the first head with a full map, or else all heads."""
         if not self.heads:
             return {"view": "model"}
         layer, head = self.heads[0]
@@ -72,9 +72,12 @@ def small_maps(record: AttentionRecord, side: int) -> list[Floats]:
 # --- the description ----------------------------------------------------------------------------------
 
 LONGEST_TITLE = 60
-LONG, THUMBNAIL = 256, 96  # tokens; decoding all heads of longer texts takes longer than looking at them all may
-VECTORS = "vectors"  # how the names of chunks of q and k begin
-MOST_FINDINGS = 24  # heads that stand out
+LONG, THUMBNAIL = (
+    256,
+    96,
+)  # texts of more than LONG tokens also get small maps of THUMBNAIL cells, to draw all heads quickly
+VECTORS = "vectors"  # prefix of the names of chunks with q and k
+MOST_FINDINGS = 24  # heads that the page lists
 NO_VECTORS: dict[str, Any] = {"heads": [], "size": 0, "terms": []}
 
 
@@ -83,39 +86,39 @@ def payload(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the description of a page of these records, and its chunks by name.
 
-    Neighbours of the same tokens under different masks are one text. start: the state that the page opens with. kept:
-    the part of the weights that it holds, where that is not all.
+    Consecutive records of the same tokens under different masks are one text. start: the initial state of the page.
+    kept: the heads whose full maps it stores, if not all.
 
-    Raises RequestError when there is no record, or they are not all of one model, layers and heads.
+    Raises RequestError without records, and for records of different models, layers or heads.
     """
     chunks = Chunks(TEXTS)
-    return fill(chunks, records, start, kept), chunks.there
+    return fill(chunks, records, start, kept), chunks.by_name
 
 
 def plain_payload(
     records: Sequence[AttentionRecord], start: dict[str, Any], prefix: str = ""
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the payload of a page that asks for its texts one after the other: its chunks are bytes.
+    """Return the payload for a page that requests one text at a time, with uncompressed chunks as bytes.
 
-    Their names begin with `prefix`. They are not compressed: undoing that takes longer than sending a few numbers.
+    Decompressing would take longer than sending the bytes. prefix: of the chunks' names.
 
     Raises RequestError as `payload` does.
     """
     chunks = Chunks(PLAIN, prefix)
-    return fill(chunks, records, start, None), chunks.there
+    return fill(chunks, records, start, None), chunks.by_name
 
 
 def fill(
     chunks: Chunks[Any], records: Sequence[AttentionRecord], start: dict[str, Any], kept: FullHeads | None
 ) -> dict[str, Any]:
     """Add the numbers of these records to the chunks, and return the description. Raises RequestError as `payload`."""
-    check_alike(records)
+    check_compatible(records)
     first = records[0]
     levels = WHOLE if kept else pick_levels([record.weights for record in records])
     groups = by_text(records)
     texts = [text_entry(group, levels, chunks, kept) for group in groups]
     masks = (mask for text in texts for mask in text["masks"])
-    # q and k of every head that has them, as finely as the weights leave room for.
+    # q and k of every head that has them, with as many levels as fit into the room.
     fine, every = store([one for group in groups for one in group], chunks.room, chunks.form.one)
     for mask, stored in zip(masks, every, strict=True):
         mask["vectors"] = NO_VECTORS
@@ -129,9 +132,9 @@ def fill(
 
 
 def describe(record: AttentionRecord, texts: list[dict[str, Any]], start: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of the description that pages of records have: model, layers, heads, texts, and how it opens.
+    """Return the description of a page: model, layers, heads, texts, and how it opens.
 
-    record: one of the page. chosen: the heads of each layer, if these are not the same.
+    record: any record of the page. The field `chosen` has the heads of each layer if layers have different heads.
     """
     model = record.model
     chosen = {} if record.pairs is None else {"chosen": [sorted(record.heads_of(layer)) for layer in record.layers]}
@@ -154,10 +157,10 @@ def describe(record: AttentionRecord, texts: list[dict[str, Any]], start: dict[s
     }
 
 
-def check_alike(records: Sequence[AttentionRecord]) -> None:
-    """Raises RequestError when the records can't stand in one page."""
+def check_compatible(records: Sequence[AttentionRecord]) -> None:
+    """Raise RequestError if the records can't share a page."""
     if not records:
-        raise RequestError("there is no record to make a page of")
+        raise RequestError("a page needs at least one record")
     for record in records[1:]:
         for what, one, other in (
             ("models", record.model.full_name, records[0].model.full_name),
@@ -168,11 +171,13 @@ def check_alike(records: Sequence[AttentionRecord]) -> None:
             ("measure", record.measure, records[0].measure),
         ):
             if one != other:
-                raise RequestError(f"a page has the same {what} for all texts, not {other} and {one}: make two pages")
+                raise RequestError(
+                    f"all texts of a page need the same {what}, but these have {other} and {one}: make two pages"
+                )
 
 
 def by_text(records: Sequence[AttentionRecord]) -> list[list[AttentionRecord]]:
-    """Group neighbours of the same tokens under different masks."""
+    """Group consecutive records of the same tokens under different masks."""
     groups: list[list[AttentionRecord]] = []
     for record in records:
         last = groups[-1] if groups else []
@@ -189,7 +194,7 @@ def text_entry(
 ) -> dict[str, Any]:
     """Describe one text, with its maps under every mask.
 
-    `keys` is null where they are the tokens of the queries; the note is empty where each token of the text is there.
+    `keys` is null if the keys are the same tokens as the queries. `note` is empty if no token of the text is missing.
     """
     first = group[0]
     return {
@@ -203,7 +208,7 @@ def text_entry(
 
 
 def tokens_entry(tokens: Tokens) -> dict[str, Any]:
-    """Describe the tokens along one side, and the words among them: [the word, its pieces]."""
+    """Describe the tokens along one side, and their words, each as [word, positions of its pieces]."""
     groups = word_groups(tokens)
     return {
         "tokens": [visible(token) for token in tokens.shown],
@@ -214,15 +219,15 @@ def tokens_entry(tokens: Tokens) -> dict[str, Any]:
 
 
 def title_of(record: AttentionRecord) -> str:
-    """Return a text as it was written, for the menu of texts; for a decoder or a cross-attention, name that too."""
-    title = text_of(record.tokens)
-    if record.key_tokens is not None:
+    """Return a record's text for the menu of texts. For a decoder or cross-attention, also name the kind."""
+    title = text_of(record.tokens if record.crosses else record.keys)
+    if record.key_tokens is not None and record.crosses:
         title = f"{text_of(record.key_tokens)} → {title}"
     return title if record.kind == "encoder" else f"{record.kind}: {title}"
 
 
 def text_of(tokens: Tokens) -> str:
-    """Return a text, or a pair of texts, on one line as it was written; where that is not known, its words."""
+    """Return a text, or a pair of texts, on one line as written; its words if that is unknown."""
     parts = [""] * (max(tokens.segments) + 1)
     for segment, written in zip(tokens.segments, tokens.written, strict=True):
         parts[segment] += written
@@ -230,14 +235,14 @@ def text_of(tokens: Tokens) -> str:
 
 
 def words_of(tokens: Tokens) -> str:
-    """Return the words of a text without the tokenizer's own marks, with spaces where the text had any."""
+    """Return the words of a text without the tokenizer's marks, with the spaces of the text."""
     text, reached = "", 0
     groups = word_groups(tokens)
     for pieces, word in zip(groups, word_texts(tokens, groups), strict=True):
         if not tokens.special[pieces[0]]:
             start, end = tokens.offsets[pieces[0]][0], tokens.offsets[pieces[-1]][1]
-            joined = start == reached < end  # tokens that no text was cut into have no offsets
-            joined = joined and not tokens.shown[pieces[0]].startswith(" ")  # whose offsets begin with the space
+            joined = start == reached < end  # tokens that were given without a text have no offsets
+            joined = joined and not tokens.shown[pieces[0]].startswith(" ")  # its offsets include the space
             text += ("" if joined or not text else " ") + printable(word)
             reached = end
     return text or "(no words)"
@@ -273,12 +278,15 @@ def mask_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
 
 
 def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> dict[str, Any]:
-    """Describe the heads that stand out: the edge between words of each that is farthest above its usual weight.
+    """Describe the heads that stand out, each with its word-to-word edge farthest above the usual weight.
 
-    heads: `[layer, head, query, key, weight, usual]`, the farthest above first; of a small page those that it has in
-    full. count: the number of heads with such an edge. texts: the number of texts that the usual weight is a mean over.
-    steps: of a text that a model wrote, each written token's row, probability, the most likely ones, and the farthest
-    edge of its row.
+    heads: `[layer, head, query, key, weight, usual]`, the farthest above first; in a small page only heads with full
+    maps. count: the number of heads with such an edge. texts: the number of texts over which the usual weight is a
+    mean.
+    For a text that a model wrote, there are two more fields. steps: for each written token its query, its probability,
+    the likeliest tokens, and the strong edge of its query farthest above usual. shares: `[token, share, uniform]` for
+    each token of the prompt: its share of the attention of all these queries, over all layers and heads and without
+    sinks, and its share under uniform attention.
     """
     over = Usual.of_text(record)
     of_heads = edges(record, over)
@@ -296,11 +304,25 @@ def findings_entry(record: AttentionRecord, kept: FullHeads | None = None) -> di
         for token in steps
     ]
     return {
-        **({} if record.written is None else {"steps": written}),
+        **({"steps": written, "shares": prompt_shares(record, [token.query for token in steps])} if steps else {}),
         "heads": list(map(_edge_entry, shown[:MOST_FINDINGS])),
         "count": len(found),
         "texts": over.texts,
     }
+
+
+def prompt_shares(record: AttentionRecord, rows: Sequence[int]) -> list[list[float]]:
+    """Return the shares of the prompt's tokens in the attention of these rows, as in `findings_entry`."""
+    without = ~sinks(record)
+    means = record.weights[:, :, rows].mean(axis=(0, 1, 2), dtype=np.float64) * without
+    visible = np.mean([record.mask_of(layer)[rows] for layer in record.layers], axis=0) * without  # [row, key]
+    uniform = (visible / np.maximum(visible.sum(axis=1, keepdims=True), 1)).mean(axis=0)
+    end = len(record.keys) if record.crosses else rows[0] + 1
+    shares = means / (means.sum() or 1)
+    return [
+        [place, round(float(shares[place]), 6), round(float(uniform[place]), 6)]
+        for place in np.flatnonzero(without[:end]).tolist()
+    ]
 
 
 def _edge_entry(edge: Edge) -> list[Any]:
@@ -308,7 +330,10 @@ def _edge_entry(edge: Edge) -> list[Any]:
 
 
 def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: FullHeads | None) -> dict[str, Any]:
-    """Store the weights of every layer, or of the heads that are kept; beside these, and for long texts, small maps."""
+    """Store the full maps of each layer, of all heads or of those in `kept`.
+
+    With `kept`, and for long texts, also store small maps.
+    """
     whole = list(record.weights)
     if kept is not None or record.pairs is not None:
         of_layer = record.heads_of if kept is None else kept.of_layer
@@ -320,7 +345,7 @@ def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
     if kept is not None or max(record.weights.shape[2:]) > LONG:
         side = THUMBNAIL if kept is None else kept.side
         maps, masks = small_maps(record, side), record.compact_masks.astype(np.float32)
-        # A cell may be attended to where any cell that falls into it may.
+        # A cell of a small map is visible if any cell of its block is.
         allowed = pool(masks, side, side) if masks.ndim == 2 else np.stack([pool(one, side, side) for one in masks])
         entry["small"] = {
             "maps": chunks.add_layers(maps, SMALL),
@@ -333,7 +358,7 @@ def maps_entry(record: AttentionRecord, levels: int, chunks: Chunks[Any], kept: 
 
 
 def allowed_entry(masks: Bools, chunks: Chunks[Any]) -> str | list[str]:
-    """Store the masks, a bit a cell: one for all layers where they have one mask `[query, key]`, else one for each."""
+    """Store masks with one bit per cell: one mask `[query, key]` for all layers, or one per layer."""
     if masks.ndim == 3:
         return [chunks.add(chunks.form.one(np.packbits(mask).tobytes())) for mask in masks]
     return chunks.add(chunks.form.one(np.packbits(masks).tobytes()))

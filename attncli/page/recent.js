@@ -1,6 +1,6 @@
-// What takes long to make, and so is kept for when it is asked for again.
+// A cache of results that take long to compute.
 
-/** So many things by their names: of more the one goes that was not asked for the longest. */
+/** At most `most` results by name. If there are more, the least recently used one is dropped. */
 export class Recent {
   constructor(most) {
     this.most = most;
@@ -11,7 +11,7 @@ export class Recent {
     return this.things.has(name);
   }
 
-  /** The thing of this name; what `make` gives if it is not there; null, which is not kept, if that can't be made yet. */
+  /** Return the stored result, or store and return the result of `make()`. null means not decoded yet, and is not stored. */
   get(name, make) {
     const thing = this.has(name) ? this.things.get(name) : make();
     if (thing === null) return null;

@@ -1,49 +1,44 @@
-// The scale of weights: how far along the colours a weight is, in words, and as a bar beside what is drawn.
+// The scale of weights: the position of a weight among the colours, the scale in words, and the colour bar.
 
 import { rgb, shareColour } from "./colour.js";
 import { state } from "./state.js";
 import { value } from "./captions.js";
 
 const [BAR, HIGH, STEP] = [90, 9, 2];
-const SAMPLE = 74; // how what is hidden looks
-const LAST = 20; // half of the last label
+const SAMPLE = 74; // width of the sample of the hatching and its label, in pixels
+const LAST = 20; // half the width of the last label, in pixels
 
-/** How far along the colours, from 0 to 1, a weight is in a map of which `largest` is the largest; NaN if it is hidden. */
+/** Return the position of a weight on the colour scale, 0 to 1, in a map with this largest weight; NaN if it is hidden. */
 export function shareOf(weight, largest) {
   if (weight < state.threshold) return 0;
   if (state.scale === "head") return weight / largest;
   return state.scale === "root" ? Math.sqrt(Math.min(weight, 1)) : Math.min(weight, 1);
 }
 
-/** How opaque a line of Heads is, from 0 to 1, of lines of which `largest` is the largest weight. */
+/** Return the opacity, 0 to 1, of a line of Heads among lines with this largest weight. */
 export function opacityOf(weight, largest) {
   const share = state.opacity === "head" ? weight / (largest || 1) : weight;
   return Math.min(state.opacity === "root" ? Math.sqrt(share) : share, 1);
 }
 
-/** The weight of a line that is so opaque: the inverse of `opacityOf`. */
+/** Return the weight of a line with this opacity: the inverse of `opacityOf`. */
 export function weightOf(opacity, largest) {
   return { head: opacity * largest, shared: opacity, root: opacity ** 2 }[state.opacity];
 }
 
-/** What `shareOf` divides by where all of a map is 0 too: never 0. */
+/** Return the largest weight, the divisor of `shareOf`; 1 if all are 0. */
 export function largestOf(weights) {
   return weights.reduce((most, weight) => (weight > most ? weight : most), 0) || 1;
 }
 
-/** What opaque stands for in Heads, for a caption. */
-export function opaque(largest) {
-  return { head: `opaque: ${value(largest)}, the largest`, shared: "opaque: 1", root: "opacity by square root, 0 to 1" }[state.opacity];
-}
-
-/** What a colour stands for, for a caption; `whose` largest it is where it is a map's. */
-export function scaled(whose) {
-  return { head: `colours from 0 to ${whose} largest`, shared: "colours from 0 to 1", root: "colours by square root, 0 to 1" }[state.scale];
+/** Explain the opacity of the lines in the view Heads, for a caption. */
+export function describeOpacity(largest) {
+  return { head: `opacity from 0 to ${value(largest)}, the largest`, shared: "opacity from 0 to 1", root: "opacity by square root, 0 to 1" }[state.opacity];
 }
 
 /**
- * The colours with their weights below, and how what is hidden looks if anything is, up to `right`; gives where that begins.
- * `largest` is null where every map has its own.
+ * Draw the colour bar with its weights below, and a sample of the hatching if anything is hidden. The bar ends at `right`.
+ * Return where it begins. `largest` is null if every map has its own scale.
  */
 export function drawBar(painter, right, y, { largest, hidden }, colours, dark) {
   const x = right - BAR - LAST;
@@ -58,7 +53,7 @@ export function drawBar(painter, right, y, { largest, hidden }, colours, dark) {
   return x - SAMPLE - 6;
 }
 
-/** Where along the bar which weights are, `[share, label]`. */
+/** Return the ticks of the colour bar, `[share, label]`. */
 function ticks(largest) {
   if (state.scale === "root") return [0, 0.1, 0.5, 1].map((weight) => [Math.sqrt(weight), String(weight)]);
   if (state.scale === "shared") return [0, 0.5, 1].map((weight) => [weight, String(weight)]);

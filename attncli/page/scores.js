@@ -1,15 +1,15 @@
-// From q and k to the weights of one head, for one query.
-//   score = Σ_i q_i k_i     scaled = score · scale, mostly 1 / √size     weight = softmax of scaled and the terms that
-//   positions add, if they do, over the keys that may be looked at. Where positions turn q and k, these are the turned.
-//   A head's sink, if it has one, is one more score, whose weight goes to no token.
+// The weights of one query of one head, computed from q and k.
+//   score = Σ_i q_i k_i     scaled = score · scale, where scale is usually 1 / √size
+//   weight = softmax(scaled + terms), over the keys that the mask allows. terms: what positions add, if anything.
+//   With rotary positions, q and k are rotated. A sink is one more score, whose weight goes to no token.
 
 import { allowed, countOf, errorOf, vectorsOf, weightsOf } from "./data.js";
 import { state } from "./state.js";
 
 /**
- * Each step for one query, with what `vectorsOf` gives of the head: `{q, score, scaled, parts, added, weight, may,
- * taken}`; lists are by key, and parts has one for each term, which `added` has together; taken is the sink's share of the
- * row. Null if something is not decoded yet.
+ * Return each step for one query, `{q, score, scaled, parts, added, weight, may, taken}`, with the fields of `vectorsOf`.
+ * Lists are by key. parts: a list per term. added: their sum. may: whether the mask allows the key. taken: the sink's share
+ * of the row. Return null if some data is not decoded yet.
  */
 export function scores(query) {
   const vectors = headVectors();
@@ -34,28 +34,28 @@ export function scores(query) {
   return { ...vectors, q, score, scaled, parts, added, may, weight, taken: sink === -Infinity ? 0 : Math.exp(sink - largest) / sum };
 }
 
-let kept = { name: "", vectors: null }; // of the head that is looked at
+let kept = { name: "", vectors: null }; // the parts of the selected head's scores
 
-/** What `vectorsOf` gives of the head that is looked at, and, where positions turned q and k, these before that. */
+/** Return `vectorsOf` the selected head; with rotary positions also `before`, the q and k before the rotation. */
 function headVectors() {
   const name = [state.text, state.mask, state.layer, state.head].join();
   if (kept.name !== name) {
     const vectors = vectorsOf(state.text, state.mask, state.layer, state.head);
     if (vectors === null) return null;
-    const { turning } = vectors;
-    const before = turning && { query: turnedBack(vectors.query, turning.queries, vectors), key: turnedBack(vectors.key, turning.keys, vectors) };
+    const { rotation } = vectors;
+    const before = rotation && { query: undoRotation(vectors.query, rotation.queries, vectors), key: undoRotation(vectors.key, rotation.keys, vectors) };
     kept = { name, vectors: { ...vectors, before } };
   }
   return kept.vectors;
 }
 
-/** Vectors of tokens at these places, as they were before positions turned them. */
-function turnedBack(turned, places, { size, turning }) {
-  const before = turned.slice();
+/** Return vectors as they were before the rotation by these places. */
+function undoRotation(rotated, places, { size, rotation }) {
+  const before = rotated.slice();
   places.forEach((place, token) => {
-    turning.pairs.forEach(([one, other], pair) => {
-      const [cos, sin] = [Math.cos(place * turning.rates[pair]), Math.sin(place * turning.rates[pair])];
-      const [a, b] = [turned[token * size + one], turned[token * size + other]];
+    rotation.pairs.forEach(([one, other], pair) => {
+      const [cos, sin] = [Math.cos(place * rotation.rates[pair]), Math.sin(place * rotation.rates[pair])];
+      const [a, b] = [rotated[token * size + one], rotated[token * size + other]];
       before[token * size + one] = a * cos + b * sin;
       before[token * size + other] = b * cos - a * sin;
     });
@@ -64,12 +64,12 @@ function turnedBack(turned, places, { size, turning }) {
 }
 
 /**
- * How far the weights made of q and k are from those that the model used (in half precision it rounds on the way), beyond
- * what the page rounded of these.
+ * Return the largest difference between weights computed from q and k and the model's own, beyond the rounding of the page.
+ * A model in half precision rounds more.
  */
 export function difference(query, weight) {
   const own = weightsOf(state.text, state.mask, state.layer, state.head);
   const error = errorOf(state.text, state.mask, state.layer, state.head);
   const apart = (one, stored) => Math.abs(one - stored) - error;
-  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, apart(one, own[query * weight.length + key] || 0)), 0); // NaN is hidden: 0
+  return own === null ? 0 : weight.reduce((most, one, key) => Math.max(most, apart(one, own[query * weight.length + key] || 0)), 0); // 0 for a hidden weight (NaN)
 }

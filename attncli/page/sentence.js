@@ -1,20 +1,21 @@
-// The text itself above the drawing: each token shaded by the weight between it and the token that is held or pointed at.
+// The text above the drawing. Each token is shaded by its weight for the token that is held or under the pointer.
 
 import { scrollToToken } from "./chart.js";
-import { page, tokensOf } from "./data.js";
-import { makeButton } from "./elements.js";
+import { findingsOf, page, tokensOf } from "./data.js";
+import { makeButton, scrollTo } from "./elements.js";
 import { drawnHeads } from "./lines.js";
-import { partnersOf } from "./partners.js";
+import { partnersOf, promptPartners } from "./partners.js";
 import { change, state } from "./state.js";
+import { reveal } from "./toolbar.js";
 import { axes, beginsText } from "./units.js";
 
-const STRONGEST = 55; // per cent of the accent's colour that a weight of 1 has behind it: the text stays readable
+const STRONGEST = 55; // per cent of the accent colour behind a weight of 1, so that the text stays readable
 
 const [strip, note, field, count] = ["sentence", "note", "find", "found"].map((name) => document.getElementById(name));
 
-let listed = ""; // what the strip was made for
+let listed = ""; // the text and filters of the strip
 
-/** Show the text, or both texts where the keys are of another one. */
+/** Show the text, or both texts if the keys are those of another text. */
 export function showSentence() {
   const name = [state.text, state.words, state.special, state.segments, tokensOf(state.text, "query").tokens.join("\n")].join();
   if (listed !== name) {
@@ -31,20 +32,27 @@ export function showSentence() {
     one.setAttribute("aria-pressed", String(held));
     one.tabIndex = held ? 0 : -1;
   }
-  if (strip.querySelector("[tabindex='0']") === null) strip.querySelector("button")?.setAttribute("tabindex", "0");
+  const held = strip.querySelector("[aria-pressed='true']");
+  if (held === null) strip.querySelector("button")?.setAttribute("tabindex", "0");
+  else scrollTo(strip, held);
 }
 
-/** Shade the tokens for the token `{token, side}`: that which is pointed at, else that which is held. */
+/**
+ * Shade the tokens by their weight for `pointed`, `{token, side}`, or else for the held token. Without either, shade the
+ * prompt of a written text by its share of attention, the largest share strongest.
+ */
 export function shade(pointed) {
   const chosen = pointed ?? state;
   const heads = state.view === "heads" ? drawnHeads() : [state.head];
-  const partners = chosen.token === null ? [] : (partnersOf(chosen, heads) ?? []);
-  const weights = new Map(partners.map(({ token, best }) => [token, best.weight]));
+  const partners = chosen.token === null ? promptPartners() : (partnersOf(chosen, heads) ?? []);
+  const most = chosen.token === null ? Math.max(...partners.map(({ best }) => best.weight)) : 1;
+  const weights = new Map(partners.map(({ token, best }) => [token, best.weight / most]));
   for (const one of strip.querySelectorAll("button")) {
-    const isPartner = one.dataset.side === undefined || one.dataset.side !== chosen.side;
+    const side = chosen.token === null ? "query" : chosen.side; // a written token is a query
+    const isPartner = one.dataset.side === undefined || one.dataset.side !== side;
     const weight = isPartner ? (weights.get(Number(one.dataset.token)) ?? 0) : 0;
     const shown = `${(STRONGEST * Math.min(weight, 1)).toFixed(1)}%`;
-    if (one.style.getPropertyValue("--weight") !== shown) one.style.setProperty("--weight", shown); // else it is slow
+    if (one.style.getPropertyValue("--weight") !== shown) one.style.setProperty("--weight", shown); // setting it each time is slow
   }
 }
 
@@ -52,23 +60,26 @@ function isOn(button, side, token) {
   return token !== null && Number(button.dataset.token) === token && (button.dataset.side ?? side) === side;
 }
 
-/** The units of a line as buttons; pieces of a word touch each other, and a second segment begins a new line. */
+/** Return units as buttons. Pieces of a word touch each other, and a second segment begins a new line. */
 function line(units, side) {
   const { words } = tokensOf(state.text, side ?? "query");
   const inner = new Set(words.flatMap(([, members]) => members.slice(1)));
+  const before = findingsOf(state.text, state.mask).steps?.[0]?.query ?? Infinity; // the last token of the prompt
   return units.flatMap((unit, place) => {
     const [token] = unit.members;
     const label = state.words || !inner.has(token) ? unit.label : unit.label.replace(/^##/, "");
     const button = makeButton(label, () => hold(token, side), { token, ...(side && { side }) });
     button.classList.toggle("special", unit.special);
-    button.title = `Hold token ${token}`;
+    const isWritten = token > before && side !== "key";
+    button.classList.toggle("written", isWritten);
+    button.title = `Hold token ${token}${isWritten ? ", which the model wrote" : ""}`;
     const begins = beginsText(units, place, side ?? "query");
     const isFirst = place === 0 && side === "key";
     return [...(begins || isFirst ? [document.createElement("hr")] : []), ...(inner.has(token) && !state.words ? [] : [" "]), button];
   });
 }
 
-/** Hold a token, or let go of it. */
+/** Hold a token, or release it. */
 function hold(token, side = state.side) {
   const again = state.token === token && state.side === side;
   change({ token: again ? null : token, side });
@@ -77,7 +88,7 @@ function hold(token, side = state.side) {
 
 // --- searching ---------------------------------------------------------------------------------------------
 
-/** Mark the tokens that contain what is in the field; gives them. */
+/** Mark the tokens that contain the text of the field, and return them. */
 function search() {
   const wanted = field.value.trim().toLowerCase();
   const buttons = [...strip.querySelectorAll("button")];
@@ -88,7 +99,7 @@ function search() {
 }
 
 function keyInField(event) {
-  event.stopPropagation(); // letters are the field's own, and no keys of the page
+  event.stopPropagation(); // keys typed in the field must not control the page
   if (event.key === "Escape") {
     field.value = "";
     search();
@@ -99,18 +110,18 @@ function keyInField(event) {
     const next = hits[(now + (event.shiftKey ? hits.length - 1 : 1)) % hits.length] ?? hits[0];
     if (!next) return;
     change({ token: Number(next.dataset.token), side: next.dataset.side ?? state.side });
-    next.scrollIntoView({ block: "nearest" });
     scrollToToken();
   }
 }
 
-/** Go to the field that finds tokens. */
+/** Focus the search field. */
 export function goToSearch() {
+  reveal(field);
   field.focus();
   field.select();
 }
 
-/** Begin to listen. */
+/** Listen to the search field. */
 export function listenToSentence() {
   field.addEventListener("input", search);
   field.addEventListener("keydown", keyInField);

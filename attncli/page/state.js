@@ -1,6 +1,6 @@
-// What is being looked at. All views draw this one state; the address's hash holds it.
+// The state of the page, which all views draw. The URL hash holds it.
 
-import { countOf, headsOf, isWhole, maskOf, MEAN, page, tokensOf, wholeHeads } from "./data.js";
+import { countOf, hasNeuron, headsOf, hasFullMap, maskOf, MEAN, page, tokensOf, fullHeads } from "./data.js";
 
 export const VIEWS = ["heads", "model", "matrix", "neuron"];
 export const SCALES = ["head", "shared", "root"]; // 0 to the largest of what is drawn, 0 to 1, the square root of that
@@ -16,7 +16,7 @@ const between = (low, high) => (text) => {
   return text !== "" && value >= low && value <= high ? value : undefined;
 };
 
-// How each part of the state is read from the hash: undefined for what can't be. A hash is text from outside.
+// The functions that read each part of the state from the hash. Invalid text gives undefined. A hash is untrusted.
 const READERS = {
   text: (text) => number(text, [...page.texts.keys()]),
   mask: (text) => (page.texts.some((one) => one.masks.some((mask) => mask.name === text)) ? text : undefined),
@@ -25,7 +25,7 @@ const READERS = {
   head: (text) => numberOrMean(text, page.heads),
   heads: readHeads,
   token: readToken,
-  partner: readToken, // the key of a cell that is held, whose query is the token
+  partner: readToken, // the key of a held cell, whose query is `token`
   side: oneOf(["query", "key"]),
   segments: oneOf(SEGMENTS),
   special: yesNo,
@@ -35,12 +35,12 @@ const READERS = {
   scale: oneOf(SCALES), // of the colours of maps
   opacity: oneOf(SCALES), // of the lines of Heads
   detail: yesNo, // in Model, the head beside the others
-  cell: between(0, 100), // pixels a token in Matrix; 0: as many as fit
-  corner: (text) => (/^\d{1,6},\d{1,6}$/.test(text) ? text : undefined), // the first query and key that are seen in Matrix
+  cell: between(0, 100), // pixels per token in Matrix; 0 fits the window
+  corner: (text) => (/^\d{1,6},\d{1,6}$/.test(text) ? text : undefined), // the first visible query and key in Matrix
   theme: oneOf(["system", "light", "dark"]),
 };
 
-/** "3,1" -> [3, 1], in the order they were chosen in and without those that are not there; "" is none of them. */
+/** "3,1" -> [3, 1], in this order and without unknown heads; "" is no head. */
 function readHeads(text) {
   const named = text.split(",").filter(Boolean);
   const found = [...new Set(named.map((one) => numberOrMean(one, page.heads)))].filter((head) => head !== undefined);
@@ -54,7 +54,7 @@ function readToken(text) {
 
 const { opening, ...start } = page.start;
 
-/** What a part of the state is that the hash does not name. */
+/** The values of the parts that the hash does not name. */
 export const START = {
   text: 0,
   mask: page.texts[0].masks[0].name,
@@ -79,25 +79,25 @@ export const START = {
   ...start,
 };
 
-// How the page begins where there is no hash: on the one head that tells most of the text.
+// The initial state without a hash: the first finding.
 const OPENING = { ...START, ...opening };
 
-/** The state itself: read it anywhere, change it with `change`. */
+/** The current state. Read it anywhere; change it with `change`. */
 export const state = { ...OPENING };
 
 const listeners = [];
 
-/** `listener` is called after each change. */
+/** Call `listener` after each change. */
 export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Change some of the state, write it into the hash, and tell everyone. */
+/** Change parts of the state, write them into the hash, and call the listeners. */
 export function change(changes) {
   write(changes, "replaceState");
 }
 
-/** `change` to somewhere else: the browser's Back returns from there. */
+/** Change the state as `change` does, with an entry in the browser's history, so that Back returns. */
 export function visit(changes) {
   write(changes, "pushState");
 }
@@ -107,18 +107,19 @@ function write(changes, how) {
   try {
     history[how](null, "", location.pathname + location.search + hash());
   } catch {
-    // a page in a frame without an address of its own has no hash to keep
+    // a page in a frame without an address has no hash
   }
   for (const listener of listeners) listener();
 }
 
-/** Take over `changes`, and keep the state possible: a token and a mask are those of the text. */
+/** Apply changes, and correct what does not fit: the token, mask and heads must be in the page. */
 function settle(changes) {
   Object.assign(state, changes);
   const text = page.texts[state.text];
   if (!maskOf(state.text, state.mask)) state.mask = text.masks[0].name;
   if (state.token !== null && state.token >= countOf(state.text, state.side)) state.token = null;
   if (state.partner !== null && state.partner >= countOf(state.text, "key")) state.partner = null;
+  if (state.view === "neuron" && !hasNeuron(state.text)) state.view = "heads";
   if (state.view === "neuron" && state.layer === MEAN) state.layer = page.layers[0];
   if (state.view === "neuron" && state.head === MEAN) state.head = page.heads[0];
   if (page.chosen && !headsOf(state.layer).includes(state.head)) {
@@ -126,40 +127,40 @@ function settle(changes) {
     state.head = headsOf(state.layer).find((head) => head > state.head) ?? headsOf(state.layer).at(-1);
   }
   if (state.view === "heads" && state.heads.length) {
-    const whole = state.heads.filter((head) => isWhole(state.layer, head));
-    state.heads = whole.length ? whole : wholeHeads(state.layer); // where the page has none of these, those that it has
+    const whole = state.heads.filter((head) => hasFullMap(state.layer, head));
+    state.heads = whole.length ? whole : fullHeads(state.layer); // heads with all weights in the page
   }
   if (state.view === "heads" && state.heads.length && !state.heads.includes(state.head)) state.head = state.heads[0];
   if (!hasPair(state.text)) state.segments = "all";
 }
 
-/** Whether a text has a second segment, on either side. */
+/** Return true if a text has a second segment, on either side. */
 export function hasPair(text) {
   return ["query", "key"].some((side) => tokensOf(text, side).segments.includes(1));
 }
 
-/** The state as "#layer=3&head=1": only what differs from START; "" as the page opens. */
+/** Return the state as "#layer=3&head=1", with the parts that differ from START; "" for the initial state. */
 export function hash() {
   if (differing(OPENING).length === 0) return "";
   const named = differing(START);
-  const parts = (named.length ? named : ["layer"]).map((name) => `${name}=${encodeURIComponent(written(state[name])).replaceAll("%2C", ",")}`);
+  const parts = (named.length ? named : ["layer"]).map((name) => `${name}=${encodeURIComponent(formatValue(state[name])).replaceAll("%2C", ",")}`);
   return `#${parts.join("&")}`;
 }
 
-/** The parts of the state that are not as they are there. */
+/** Return the names of the parts that differ from another state. */
 function differing(other) {
-  return Object.keys(READERS).filter((name) => written(state[name]) !== written(other[name]));
+  return Object.keys(READERS).filter((name) => formatValue(state[name]) !== formatValue(other[name]));
 }
 
-function written(value) {
+function formatValue(value) {
   if (value === null) return "none";
   if (value === MEAN) return MEAN_NAME;
-  if (Array.isArray(value)) return value.map(written).join();
+  if (Array.isArray(value)) return value.map(formatValue).join();
   if (typeof value === "boolean") return value ? "yes" : "no";
   return String(value);
 }
 
-/** Go to what the hash says; what it does not say is as in START. A hash that says nothing is none. */
+/** Go to the state in the hash. Unnamed parts are as in START. A hash without a valid part gives the initial state. */
 export function readHash() {
   const found = {};
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {

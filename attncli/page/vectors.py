@@ -1,7 +1,8 @@
-"""q and k as a page holds them: as whole numbers, as finely as there is room, with how far that moves the weights.
+"""Store q and k in a page as integers, with as many levels as fit, and measure the error of the resulting weights.
 
-A number x of a head's q is stored as the level round(x / step) from -levels to levels, and read as level · step; so are
-those of its k and of each of its terms, with a step each: the largest of them is `levels` steps. data.js reads it.
+A number x of a head's q is stored as the level round(x / step), from -levels to levels, and read as level · step. k and
+each term are stored in the same way. Each has its own step: its largest absolute value divided by `levels`. data.js
+reads them.
 """
 
 import math
@@ -14,17 +15,15 @@ import numpy.typing as npt
 
 from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.base.printable import printable
-from attncli.page.packing import map_layers, packed
+from attncli.page.packing import compress, map_layers
 from attncli.record import AttentionRecord, Vectors
 from attncli.record.formula import softmax
 
 FINEST, COARSEST = 32767, 63  # levels on either side of 0
-LEAST = 1.05  # characters for a number in the coarsest, about
-MOST = 2.6  # and in the finest
-ROOM = 600_000  # characters of a page for q and k, where its weights take less
+ROOM = 600_000  # characters that q and k of a page may always take
 A_BIT = 0.2  # characters for each bit of a number, at most
-TRIED = 8  # heads of a record
-TOGETHER = 2**19  # weights that are made at once, to find out how far what is stored moves them
+TRIED = 8  # heads per record, packed to estimate the size
+TOGETHER = 2**19  # weights to compute at a time, to measure errors
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ class Stored:
     of_layers: dict[int, Any]
 
     def entry(self, names: dict[int, str], levels: int) -> dict[str, Any]:
-        """Describe the vectors for a page. names: of each layer's chunk."""
-        vectors, turning, turned = self.vectors, self.vectors.turning, None
-        if turning is not None:  # each list of rates once, and which head has which
-            rates, whose = np.unique(turning.rates, axis=0, return_inverse=True)
-            turned = {
+        """Describe the vectors for a page. names: of the chunks, by layer."""
+        vectors, rotation, stored_rotation = self.vectors, self.vectors.rotation, None
+        if rotation is not None:  # store each distinct list of rates once, and its index for each head
+            rates, whose = np.unique(rotation.rates, axis=0, return_inverse=True)
+            stored_rotation = {
                 "rates": rates.tolist(),
                 "whose": whose.ravel().tolist(),
-                "pairs": turning.pairs.tolist(),
-                "queries": turning.queries.tolist(),
-                "keys": turning.keys.tolist(),
+                "pairs": rotation.pairs.tolist(),
+                "queries": rotation.queries.tolist(),
+                "keys": rotation.keys.tolist(),
             }
         return {
             "heads": vectors.heads,
@@ -56,29 +55,30 @@ class Stored:
             "steps": self.steps,
             "errors": self.errors,
             "terms": [printable(name) for name in vectors.terms],
-            "turning": turned,
+            "rotation": stored_rotation,
             **({"sinks": [vectors.sink(*head) for head in vectors.heads]} if len(vectors.sinks) else {}),
             "chunks": {str(layer): name for layer, name in names.items()},
         }
 
 
 def store(
-    records: Sequence[AttentionRecord], rest: float, pack: Callable[[bytes], Any] = packed
+    records: Sequence[AttentionRecord], room: float, pack: Callable[[bytes], Any] = compress
 ) -> tuple[int, list[Stored | None]]:
-    """Store the vectors of every record, None where it has none; return the number of levels too.
+    """Return the number of levels, and the stored vectors of every record, None for a record without vectors.
 
-    There are as many levels as let the vectors take at most the `rest` of a page's numbers, or ROOM, and at least
-    COARSEST. pack: makes a chunk of the levels of a layer.
+    The vectors take at most `room` or ROOM characters, whichever is larger, if COARSEST levels allow it. pack: makes a
+    chunk of the bytes of a layer.
     """
-    levels = pick_levels([record.vectors for record in records if record.vectors is not None], max(rest, ROOM))
+    levels = pick_levels([record.vectors for record in records if record.vectors is not None], max(room, ROOM))
     vectors = [record.vectors for record in records]
     return levels, [
-        None if one is None else stored(record, one, levels, pack) for record, one in zip(records, vectors, strict=True)
+        None if one is None else store_one(record, one, levels, pack)
+        for record, one in zip(records, vectors, strict=True)
     ]
 
 
 def pick_levels(every: Sequence[Vectors], room: float) -> int:
-    """Return the finest levels in which these vectors take so many characters, estimated from some heads."""
+    """Return the largest number of levels with which these vectors fit into `room`, estimated from some heads."""
     if math.isinf(room):
         return FINEST
     some = [(one, range(0, len(one.heads), -(-len(one.heads) // TRIED))) for one in every]
@@ -86,14 +86,16 @@ def pick_levels(every: Sequence[Vectors], room: float) -> int:
     count = sum(array.size for one, places in some for place in places for array in parts_of(one, place))
     levels = FINEST
     while count and levels > COARSEST:
-        taken = sum(len(packed(level_bytes(one, places, levels))) for one, places in some)
+        taken = sum(len(compress(level_bytes(one, places, levels))) for one, places in some)
         if taken <= room * share:
             break
         levels = max(COARSEST, min(levels - 1, int(levels / 2 ** ((taken - room * share) / count / A_BIT))))
     return levels
 
 
-def stored(record: AttentionRecord, vectors: Vectors, levels: int, pack: Callable[[bytes], Any] = packed) -> Stored:
+def store_one(
+    record: AttentionRecord, vectors: Vectors, levels: int, pack: Callable[[bytes], Any] = compress
+) -> Stored:
     layers = list(dict.fromkeys(layer for layer, _ in vectors.heads))
     places = [[place for place, (of, _) in enumerate(vectors.heads) if of == layer] for layer in layers]
     numbers = sum(array.size for array in (vectors.query, vectors.key, *vectors.terms.values())) // max(1, len(layers))
@@ -108,9 +110,9 @@ def parts_of(vectors: Vectors, place: int) -> list[Floats]:
 
 
 def level_bytes(vectors: Vectors, places: Sequence[int], levels: int) -> bytes:
-    """Return the low bytes of all levels of these heads, then the high ones.
+    """Return the low bytes of all levels of these heads, then the high bytes.
 
-    The q, k and terms of a head follow each other; the lowest level is 0.
+    The order is q, k and terms of the first head, then of the next one. The lowest level is stored as 0.
     """
     numbers = [
         np.rint(array.astype(np.float64) / step_of(array, levels)).ravel()
@@ -127,7 +129,7 @@ def step_of(array: Floats, levels: int) -> float:
 
 
 def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float]:
-    """Return, for each head, the largest difference between weights from the stored q and k and from the true ones."""
+    """Return, for each head, the largest error of weights computed from the stored q, k and terms."""
     whole = [vectors.query, vectors.key, *vectors.terms.values()]
     together = max(1, TOGETHER // (vectors.query.shape[1] * vectors.key.shape[1]))
     found: list[float] = []
@@ -139,21 +141,22 @@ def errors(record: AttentionRecord, vectors: Vectors, levels: int) -> list[float
         mask = np.stack([record.mask_of(layer) for layer, _ in vectors.heads[some]])
         sinks = vectors.sinks[some].astype(np.float64)
         apart = np.abs(weights(exact, scale, mask, sinks) - weights(read, scale, mask, sinks)).max(axis=(1, 2))
-        found += [float(f"{one * 1.05:.1e}") for one in apart]  # rounded, and not below what it is
+        found += [float(f"{one * 1.05:.1e}") for one in apart]  # two digits, rounded up
     return found
 
 
 def nearest(heads: Doubles, levels: int) -> Doubles:
-    """Return the values that are read of numbers `[head, ...]` that are stored in so many levels."""
+    """Return the values that the page reads for numbers `[head, ...]` stored in this many levels."""
     steps = np.abs(heads).max(axis=(1, 2), keepdims=True) / levels
     steps[steps == 0] = 1.0
     return np.rint(heads / steps) * steps
 
 
 def weights(parts: Sequence[Doubles], scale: Doubles, mask: Bools, sinks: Doubles) -> Doubles:
-    """Return softmax(scale q k^T + terms) over the keys that the mask allows, `[head, query, key]`; 0 for none.
+    """Return softmax(scale q k^T + terms) over the keys that the mask allows, `[head, query, key]`.
 
-    sinks: the heads' sink scores, which take part too; empty if none has one.
+    A row without such keys is 0. sinks: the heads' sink scores, which are part of the softmax; empty if no head has
+    one.
     """
     query, key, *terms = parts
     scores = scale * (query @ key.swapaxes(-1, -2)) + sum(terms)

@@ -1,4 +1,4 @@
-"""The words, cells and colours that every medium shows with a record."""
+"""The words, cells and colours with which every output shows a record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -13,13 +13,14 @@ from attncli.record.parts import LIKELY, NOTHING, Answer, PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.text.tokens import Tokens, joined, text_between, word_groups
 
-MOST_LABELS = 4  # labels of a text that are named
-MOST_WORDS = 12  # words with a label that are named
+LONGEST_NAMED = 240  # tokens of a map that has room for their names
+MOST_LABELS = 4  # labels of a text that are listed
+MOST_WORDS = 12  # words with a label that are listed
 NAMELESS = "LABEL_0"  # transformers' name of the one label of a regression without a name
 
-SINKS = "heads have sinks, so rows sum to less than 1, and the rest of the weight goes to no token"
+SINKS = "heads have sinks, so rows sum to less than 1; the rest of the weight goes to the sink"
 DIVIDED = f"{SINKS}: each row of the mean over heads is divided by its sum"
-ZOOM = "--tokens 0-255 shows some one by one"
+ZOOM = "--tokens 0-255 shows single tokens"
 
 # --- titles ---------------------------------------------------------------------------------------------
 
@@ -35,16 +36,23 @@ def model_shown(model: Mapping[str, Any]) -> str:
 
 
 def title_of_record(record: AttentionRecord, what: str) -> list[str]:
-    """Return the pieces of a record's title: the model, anything unusual, `what` is shown, the mask, and the size."""
+    """Return the parts of a record's title: the model, unusual settings, `what` is shown, the mask, and the size."""
     mask = f"mask {record.mask_name}"
     return [model_name(record.model.full_name), *record.unusual, what, mask, record_size(record)]
 
 
 def record_size(record: AttentionRecord) -> str:
-    """Return the number of tokens, with [PAD] apart: "16 tokens + 2 [PAD]"."""
+    """Return the number of tokens, counting [PAD] separately: "16 tokens + 2 [PAD]", or "357 tokens in 15 units"."""
+    if in_stretches(record) and record.part is not None:
+        return f"{record.part.tokens} tokens in {len(record.tokens)} {'stretches' if record.part.size > 1 else 'units'}"
     if record.key_tokens is not None:
         return f"{token_count(record.tokens)} to {token_count(record.key_tokens)}"
     return token_count(record.tokens)
+
+
+def is_long(record: AttentionRecord) -> bool:
+    """Return whether a map of all tokens has no room for their names, and one of units is easier to read."""
+    return record.part is None and max(len(record.tokens), len(record.keys)) > LONGEST_NAMED
 
 
 def token_count(tokens: Tokens) -> str:
@@ -58,19 +66,19 @@ def token_count(tokens: Tokens) -> str:
 
 
 def describe_prediction(record: AttentionRecord) -> list[str]:
-    """Return the prediction as lines: one, or one for every [MASK]; none where the record has no prediction."""
+    """Return the prediction as lines: one, or one for every [MASK]; none if the record has no prediction."""
     prediction = record.prediction
     if record.written is not None:
         pieces = zip(record.tokens.shown[record.written :], record.tokens.special[record.written :], strict=True)
         return [f'written: "{printable(joined([piece for piece, special in pieces if not special]))}"']
-    if prediction is None or not prediction.answers:  # or they are about tokens that are left out
+    if prediction is None or not prediction.answers:  # or all are about tokens that are omitted
         return []
     name = "prediction" if prediction.output == prediction.kind else f"prediction, {printable(prediction.output)}"
     return [f"{name}: {line}" for line in _answers(prediction, record)]
 
 
 def _answers(prediction: PredictionSummary, record: AttentionRecord) -> Iterator[str]:
-    """Yield the answers of a prediction, a line each."""
+    """Yield the answers of a prediction, one line each."""
     match prediction.kind:
         case "words":
             for place, words in groupby(prediction.answers, lambda answer: answer.start):
@@ -95,12 +103,12 @@ def _answers(prediction: PredictionSummary, record: AttentionRecord) -> Iterator
 
 
 def _is_likely(answer: Answer) -> bool:
-    """Return whether an independent label applies to the text; the number of a regression always does."""
+    """Return whether an independent label applies to the text; a regression's number always does."""
     return answer.probability is None or answer.probability >= LIKELY
 
 
 def _first_of(names: Sequence[str], most: int) -> str:
-    """Return the first of many names, and how many more there are."""
+    """Return the first of many names, and the number of the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
@@ -125,13 +133,13 @@ def in_stretches(record: AttentionRecord) -> bool:
 
 
 def notes(record: AttentionRecord) -> list[str]:
-    """Return a sentence each on sinks, on the tokens that were chosen, and on stretches, where a record has them."""
+    """Return one sentence each on sinks, selected tokens and stretches, if a record has them."""
     part, found = record.part, list[str]()
     if record.sinks and record.measure == "weight":
         sums: Doubles = record.weights.sum(axis=-1, dtype=np.float64)  # [layer, head, query]
         may: Bools = np.asarray(record.masks.any(axis=2))  # [layer, query]
         attending = may[:, None] & ~record.unchosen[..., None]
-        complete = part is None or not part.chosen  # the rows of some tokens don't tell how much goes to sinks
+        complete = part is None or not part.chosen  # the rows of some tokens don't show how much goes to sinks
         known = complete and attending.any()
         found.append(f"{SINKS}: {1 - np.mean(sums, where=attending):.0%} of it, on average" if known else SINKS)
     if part is not None and part.chosen:
@@ -139,27 +147,27 @@ def notes(record: AttentionRecord) -> list[str]:
         if record.key_tokens is None and record.measure == "weight":
             sums = record.weights.sum(axis=-1, dtype=np.float64)
             share = f": they give each other {sums.sum() / max(int((sums > 0).sum()), 1):.0%} of their weight"
-        found.append(f"tokens {part.chosen} of {part.tokens}, counted from 0 anew{share}")
+        found.append(f"tokens {part.chosen} of {part.tokens}, renumbered from 0{share}")
     if part is not None and part.size > 1:
         found.append(
-            f"{part.units} {part.unit} are shown as {len(record.tokens)} stretches of {part.size}: weights to a "
-            f"stretch are summed, weights from it are averaged; {ZOOM}"
+            f"{part.units} {part.unit} are shown as {max(len(record.tokens), len(record.keys))} stretches of "
+            f"{part.size}: weights to a stretch are summed, weights from it are averaged; {ZOOM}"
         )
     elif part is not None and part.stretched:
         found.append(
             f"{part.tokens} tokens are merged by {part.unit[:-1]} into {part.units} units: weights to a unit are "
-            "summed, from it averaged; the first token and special tokens stand apart"
+            "summed, weights from it averaged; the first token and special tokens stay separate"
         )
     return found
 
 
 # --- hidden cells -------------------------------------------------------------------------------------
 
-HIDDEN = "hidden"  # what legends say
+HIDDEN = "hidden"  # in legends
 
 
 def hide_masked(weights: Floats, masks: Bools) -> Floats:
-    """Return weights with NaN where the mask hides, `[..., query, key]`. A weight above 0 is drawn even there."""
+    """Return weights with NaN in hidden cells, `[..., query, key]`. A weight above 0 is drawn even if hidden."""
     return np.where(masks | (weights > 0), weights, np.float32(np.nan))
 
 
@@ -168,8 +176,8 @@ def drawn_map(record: AttentionRecord, layer: int, head: int) -> Floats:
     return hide_masked(record.map(layer, head), record.mask_of(layer))
 
 
-def largest_weight(*maps: Floats) -> float:
-    """Return the largest weight that is not hidden in these drawn maps; 0 where all are hidden."""
+def largest_weight(*maps: Floats | Doubles) -> float:
+    """Return the largest visible weight in these drawn maps; 0 if all are hidden."""
     return max(float(np.max(one, initial=0, where=~np.isnan(one))) for one in maps)
 
 
@@ -182,9 +190,9 @@ def hides(*maps: Floats) -> bool:
 
 
 def pool(weights: Floats, rows: int, columns: int) -> Floats:
-    """Return a smaller map, in which a cell is the largest of the weights that fall into it, so that no peak is lost.
+    """Return a smaller map whose cells are the largest of the weights that they cover, so that no peak is lost.
 
-    Hidden cells (NaN) do not count: a cell is hidden where all cells that fall into it are.
+    Hidden cells (NaN) do not count: a cell is hidden if all cells that it covers are.
     """
     for axis, most in ((0, rows), (1, columns)):
         length = weights.shape[axis]
@@ -195,7 +203,7 @@ def pool(weights: Floats, rows: int, columns: int) -> Floats:
 
 
 def pool_signed(numbers: Floats, rows: int, columns: int) -> Floats:
-    """Return a smaller map of signed numbers, in which a cell is the number that is largest in size."""
+    """Return a smaller map of signed numbers, whose cells are the numbers with the largest absolute value."""
     nothing = np.isnan(numbers)
     highest = pool(np.where(nothing, -np.inf, numbers), rows, columns)
     lowest = -pool(np.where(nothing, -np.inf, -numbers), rows, columns)
@@ -209,10 +217,9 @@ SCORE = "score"  # the sum
 
 
 def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
-    """Return, for the one head of a record, its score and the terms of it by name, `[query, key]` each.
+    """Return the score of a record's only head, and the score's terms by name, `[query, key]` each.
 
-    "content" is scale q·k; the others are what positions add. Hidden keys are NaN.
-
+    "content" is scale q·k; positions add the others. Hidden keys are NaN.
     Raises RequestError as `with_terms` does.
     """
     [layer], [head] = with_terms(record).layers, record.heads
@@ -226,20 +233,20 @@ def score_terms(record: AttentionRecord) -> dict[str, Doubles]:
 
 
 def with_terms(record: AttentionRecord) -> AttentionRecord:
-    """Return the record. Raises RequestError for several heads, no queries and keys, or no terms."""
+    """Return the record. Raises RequestError if it has several heads, no queries and keys, or no terms."""
     if len(record.each_head) > 1:
-        raise RequestError("--terms is of one head: choose it with -l and -H")
+        raise RequestError("--terms needs one head: choose it with -l and -H")
     [layer], [head] = record.layers, record.heads
     name = printable(record.model.name)
     if record.vectors is None or record.measure != "weight":
         raise RequestError(
-            f"no q and k of head {layer}.{head} of {name} are there, which make its scores: save them with "
-            f"attncli run --vectors {layer}.{head} -o maps.safetensors TEXT"
+            f"the record lacks q and k of head {layer}.{head} of {name}, from which scores are computed: save them "
+            f"with attncli run --vectors {layer}.{head} -o maps.safetensors TEXT"
         )
     if not record.vectors.terms:
         raise RequestError(
-            f"the scores of head {layer}.{head} of {name} are q·k, scaled, and positions add no term to them: leave "
-            "--terms out (attncli explain has what they are made of)"
+            f"the scores of head {layer}.{head} of {name} are q·k, scaled, and positions add no term: omit --terms "
+            "(attncli explain shows how they are computed)"
         )
     return record
 
@@ -249,13 +256,13 @@ def with_terms(record: AttentionRecord) -> AttentionRecord:
 # Red, green and blue from 0 to 255: the ends of matplotlib's RdBu_r.
 BELOW, ABOVE = (33, 102, 172), (178, 24, 43)
 
-# Visible on white and on black (3:1), and told apart with normal vision, protanopia, deuteranopia and tritanopia:
+# Visible on white and on black (3:1), and distinguishable with normal vision, protanopia, deuteranopia and tritanopia:
 # tests/record/test_palette.py.
 HEAD_COLOURS = ("#2d69b4", "#ff3c1e", "#00a52d", "#960fff", "#d27878", "#c30f78", "#5a693c", "#ff2df0")
 
-# Weights from nothing to the largest on paper, at equal distances: white, blue, violet, nearly black. On a dark page
-# they go the other way. CIE lightness falls in even steps, 100 to 8, so that neither grey print nor an eye that
-# doesn't tell red from green loses any: tests/record/test_palette.py.
+# Weights from 0 to the largest on paper, at equal distances: white, blue, violet, nearly black. A dark page reverses
+# them. CIE lightness falls in even steps, 100 to 8, so that weights stay distinguishable in grey print and with
+# red-green colour blindness: tests/record/test_palette.py.
 WEIGHTS_NAME = "violets"  # among matplotlib's colour maps
 WEIGHTS = (
     "#ffffff", "#e5f0fb", "#cce1f7", "#b4d1f3", "#9dc1f0", "#88b0ed", "#779fe8", "#6a8ee3", "#617cdc",
@@ -264,19 +271,19 @@ WEIGHTS = (
 
 
 def head_colour(place: int) -> str:
-    """Return the colour of a head by its place among those that are drawn. After the last colour they start again."""
+    """Return the colour of a head by its index among those that are drawn. After the last colour, colours repeat."""
     return HEAD_COLOURS[place % len(HEAD_COLOURS)]
 
 
 def dashes(place: int) -> str:
-    """Return matplotlib's style of a line by its place among others: where colours are not told apart, dashes are."""
+    """Return matplotlib's line style by the line's index: dashes are distinguishable where colours are not."""
     return ("-", "--", "-.", ":")[(place + place // len(HEAD_COLOURS)) % 4]
 
 
 SIGNED = "RdBu_r"  # among matplotlib's colour maps: blue is below 0, red above
 
-# Around 0, from below it to above it, at equal distances: on white matplotlib's "RdBu_r", on black its mirror, which
-# has the dark page's own colour in its middle.
+# From below 0 to above it, at equal distances: on white matplotlib's "RdBu_r"; on black its mirror, whose middle is the
+# dark page's own colour.
 CHANGES_LIGHT = (
     "#053061", "#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b",
     "#67001f",

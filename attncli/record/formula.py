@@ -1,6 +1,6 @@
-"""Masks and softmax of attention in NumPy, for short texts, records and pages: torch takes longer to import than they.
+"""Masks and softmax of attention in NumPy, for short texts, records and pages, to avoid importing torch.
 
-Names and rules as in `attncli.attention`, which is written to be read.
+Names and rules are those of `attncli.attention`, which is the readable version.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def no_future(real: Bools) -> Bools:
 
 
 def near(reach: int) -> _Rule:
-    """Hide tokens further than `reach` to either side."""
+    """Hide tokens more than `reach` tokens away on either side."""
 
     def rule(real: Bools) -> Bools:
         every = np.arange(real.shape[1])
@@ -52,9 +52,8 @@ MASKS: dict[str, tuple[_Rule, ...]] = {"causal": (no_padding, no_future), "paddi
 class Softmax(NamedTuple):
     """The steps of a softmax. All but `raised`, `[..., query, key]`, are `[..., query, 1]`.
 
-    largest: the largest allowed score m, which is subtracted so that exp does not overflow; 0 where none is allowed.
-    raised: exp(s - m), 0 where the mask hides the key. sink: the same of the sink; 0 without one. total: the sum of
-    both.
+    largest: the largest allowed score m, which is subtracted so that exp does not overflow; 0 if none is allowed.
+    raised: exp(s - m), 0 where the mask hides the key. sink: the same for the sink; 0 without one. total: their sum.
     """
 
     largest: npt.NDArray[Any]
@@ -64,7 +63,7 @@ class Softmax(NamedTuple):
 
     @property
     def weights(self) -> npt.NDArray[Any]:
-        """Return raised / total, `[..., query, key]`. A row in which nothing is allowed is 0."""
+        """Return raised / total, `[..., query, key]`. A row with no allowed key is 0."""
         weights: npt.NDArray[Any] = self.raised / np.where(self.total == 0, self.total.dtype.type(1), self.total)
         return weights
 
@@ -72,8 +71,8 @@ class Softmax(NamedTuple):
 def softmax(scores: npt.NDArray[Any], allowed: Bools | None = None, sinks: npt.NDArray[Any] | None = None) -> Softmax:
     """Take softmax of scores `[..., query, key]` over the keys that a mask allows, in the dtype of the scores.
 
-    allowed: bool, broadcasts to the scores; None hides nothing. sinks: a score of each row that takes part but belongs
-    to no key, broadcasts to `[..., query, 1]`; -inf for none.
+    allowed: bool, broadcasts to the scores; None hides nothing. sinks: a score per row that is in the softmax but
+    belongs to no key, broadcasts to `[..., query, 1]`; -inf for none.
     """
     shown = scores if allowed is None else np.where(allowed, scores, scores.dtype.type(-np.inf))
     largest = shown.max(axis=-1, keepdims=True)

@@ -17,11 +17,11 @@ from attncli.base.arrays import Doubles, Ints
 from attncli.base.printable import shorten
 from attncli.record.parts import AxisUnits
 from attncli.record.record import AttentionRecord
-from attncli.record.selection import Grouping, number_list, select
+from attncli.record.selection import Grouping, number_list, select, select_queries
 from attncli.text.tokens import Tokens, joined, word_groups, word_tokens
 from attncli.text.units import PartedText, unit_tokens
 
-LONG = 1024  # tokens: longer texts show stretches, since a line or page element per token would be too much
+LONG = 1024  # tokens: longer texts show stretches, since one line or page element per token would be too many
 MOST = 512  # stretches
 BEGINNING = 24  # characters displayed of a stretch
 
@@ -32,7 +32,7 @@ class Axis:
 
     places: the places of the tokens in the units, ascending. starts: where in `places` each unit begins. shares: the
     factor of each token's row in the mean of its unit; they sum to 1. Both are None if each token is a unit. tokens:
-    the units as the tokens of a record. positions: of all tokens of the text.
+    the units as the tokens of a record. positions: the positions of all tokens of the text.
     """
 
     tokens: Tokens
@@ -46,7 +46,7 @@ class Axis:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if each token is a unit and none is left out."""
+        """Return True if each token is a unit and none is omitted."""
         return self.starts is None and len(self.places) == self.text
 
     @property
@@ -67,7 +67,7 @@ class Axis:
             return np.arange(len(self.places))
         return np.repeat(np.arange(len(self)), np.diff(self.starts, append=len(self.places)))
 
-    @property
+    @cached_property
     def groups(self) -> list[list[int]]:
         """Return the token places of each unit."""
         starts = range(len(self.places)) if self.starts is None else self.starts
@@ -114,24 +114,35 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
     if grouping.tokens is not None:
         places = sorted(select(grouping.tokens, len(tokens), "token"))
         sides[0], chosen = sides[0].only(places), "" if len(places) == len(tokens) else number_list(places)
+    rows: list[Axis] = []
+    if grouping.queries is not None and len(places := select_queries(grouping.queries, tokens)) < len(tokens):
+        rows, sides = [sides[0].only(places)], sides[-1:]
     if grouping.words:
         sides = [side.merged(word_groups(side.tokens), word_tokens(side.tokens)) for side in sides]
     elif grouping.long_units:
-        sides = [side.merged(*units_of(side.tokens, grouping)) for side in sides]
-    count, longest, size = len(sides[0]), max(map(len, sides)), 1
+        placed = [
+            len(sides) == 1 or any(end for _, end in one.tokens.offsets) for one in sides
+        ]  # generated tokens have no offsets
+        sides = [
+            one.merged(*units_of(one.tokens, grouping)) if known else one
+            for one, known in zip(sides, placed, strict=True)
+        ]
+    whole = sides[0] if chosen else max(sides, key=lambda side: side.text)
+    count, longest, size = len(whole), max(map(len, sides)), 1
     if grouping.stretches and longest > LONG:
         size = -(-longest // MOST)
         sides = [side.merged(groups := stretches(len(side)), stretch_tokens(side.tokens, groups)) for side in sides]
-    part = AxisUnits(len(tokens), chosen, f"{grouping.unit}s", count, size)
-    return Axes(sides[0], sides[-1], part if chosen or part.stretched else None)
+    part = AxisUnits(whole.text, chosen, f"{grouping.unit}s", count, size)
+    return Axes([*rows, *sides][0], sides[-1], part if chosen or part.stretched else None)
 
 
 def units_of(tokens: Tokens, grouping: Grouping) -> tuple[list[list[int]], Tokens]:
     """Return the tokens of each line, sentence or part of a text, and these units as tokens.
 
-    The first token, which decoders use as a sink, stands apart, and so do special tokens that the tokenizer added.
+    The first token, which decoders use as a sink, and special tokens added by the tokenizer are units of their own.
     """
-    found: list[tuple[int, str]] = [(-place - 1, "") for place in range(len(tokens))]  # the unit of each, and its name
+    alone = [(-1, place, "") for place in range(len(tokens))]
+    found = list(alone)  # the segment, the beginning and the name of each token's unit
     for segment in sorted(set(tokens.segments)):
         text = "".join(one for one, part in zip(tokens.written, tokens.segments, strict=True) if part == segment)
         known = grouping.parted if segment == 0 else None
@@ -142,18 +153,20 @@ def units_of(tokens: Tokens, grouping: Grouping) -> tuple[list[list[int]], Token
             several = grouping.unit != "part" and parted.parts
             name = f"{unit.name}: " if several else unit.name if grouping.unit == "part" else ""
             for place in places:
-                found[place] = (segment * len(text) + unit.start + 1, name)
-    found[tokens.first] = (0, "")
+                found[place] = (segment, unit.start, name)
+    found[tokens.first] = alone[tokens.first]
     groups = [[place for place, _ in run] for _, run in groupby(enumerate(found), lambda one: one[1])]
     written = ["".join(tokens.written[place] for place in group) for group in groups]
     shown = [joined([tokens.shown[place] for place in group]) for group in groups]
     texts = [" ".join((one if one.strip() else other).split()) for one, other in zip(written, shown, strict=True)]
-    names = [found[group[0]][1] for group in groups]
+    names = [found[group[0]][-1] for group in groups]
     if grouping.unit == "part":
         texts = [name or text for name, text in zip(names, texts, strict=True)]
-        shown = texts
+        named = texts
     else:
-        shown = [name + shorten(text, BEGINNING) for name, text in zip(names, texts, strict=True)]
+        named = [name + shorten(text, BEGINNING) for name, text in zip(names, texts, strict=True)]
+    in_none = [found[group[0]] == alone[group[0]] for group in groups]
+    shown = [one if apart else name for one, apart, name in zip(shown, in_none, named, strict=True)]
     return groups, merged_tokens(tokens, groups, texts, shown)
 
 
@@ -171,7 +184,7 @@ def stretch_tokens(tokens: Tokens, groups: list[list[int]]) -> Tokens:
 
 
 def merged_tokens(tokens: Tokens, groups: list[list[int]], text: list[str], shown: list[str]) -> Tokens:
-    """Return each group as a token with this text, which is a word of its own."""
+    """Return each group as a token with this text, and as a separate word."""
     starts = [group[0] for group in groups]
     return replace(
         tokens.take(starts),
@@ -199,6 +212,9 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
         return record
     queries, keys, part = axes
     every = slice(0, queries.text), slice(0, keys.text)
+    rows = None
+    if not record.crosses and (record.rows is not None or queries is not keys):
+        rows = keys.units[record.places[[group[0] for group in queries.groups]]].tolist()
     allowed = to_units(queries, every[0], to_units(keys, every[1], record.compact_masks, -1)[1], -2)[1]
     kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.index, keys.index)
     return replace(
@@ -206,7 +222,8 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
         weights=between_units(axes, *every, record.weights)[2].copy(),  # a copy, so that the large map is freed
         masks=allowed.copy(),
         tokens=queries.tokens,
-        key_tokens=None if record.key_tokens is None else keys.tokens,
+        key_tokens=keys.tokens if record.crosses or rows is not None else None,
+        rows=rows,
         vectors=kept,
         part=part or record.part,
         prediction=None if record.prediction is None else record.prediction.between(queries.groups),

@@ -42,11 +42,11 @@ PLAIN = "attentions"  # the weights in another program's .npz, beside "tokens"
 def load_record(path: str | Path) -> AttentionRecord:
     """Load a saved record (.safetensors, .npz or .json) that holds one text.
 
-    Raises RequestError if the file is missing, cut short, not a record, or holds several texts.
+    Raises RequestError if the file is missing, truncated, not a record, or holds several texts.
     """
     records = load_records(path)
     if len(records) != 1:
-        raise RequestError(f"{path} holds {len(records)} texts; load_records reads them all")
+        raise RequestError(f"{path} holds {len(records)} texts: use load_records")
     return records[0]
 
 
@@ -56,12 +56,12 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
     A .npz may come from another program: `attentions`, `tokens`, and other arguments of `record_of` by name. A .json
     holds only weights, tokens and masks; the rest is inferred as `record_of` does.
 
-    Raises RequestError if the file is missing, cut short, or not a record.
+    Raises RequestError if the file is missing, truncated, or not a record.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if suffix not in READ:
-        raise RequestError(f"{path}: {suffix} is for other programs; records load from {', '.join(READ)}")
+        raise RequestError(f"{path}: a record can't be loaded from {suffix}, only from {', '.join(READ)}")
     try:
         check_regular(path)
         records = list(read_records(path, suffix))
@@ -84,7 +84,7 @@ def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
         every = [read_npz(path)] if suffix == ".npz" else read_safetensors(path)
         records = (build(*one) if isinstance(one, Contents) else of_arrays(one) for one in every)
     for record in records:
-        if (record.kind == "cross") != (record.key_tokens is not None):
+        if (record.kind == "cross") != record.crosses:
             raise ValueError(
                 f"its kind is {record.kind}, but it has {'no' if record.kind == 'cross' else 'separate'} key tokens"
             )
@@ -142,6 +142,7 @@ def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
         sinks=sinks,
         usual=build_usual(numbers, labels, len(layers), len(heads)),
         written=read_written(labels, tokens),
+        rows=read_rows(labels, tokens, key_tokens),
     )
 
 
@@ -155,7 +156,7 @@ def build_usual(numbers: dict[str, Any], labels: Any, layers: int, heads: int) -
         if array.dtype != np.float64 or array.shape[:-1] != shape:
             raise ValueError(f"{what} do not fit {layers} layers of {heads} heads")
         if not np.isfinite(array).all() or (array < 0).any():
-            raise ValueError(f"{what} contain a value that is no sum of weights")
+            raise ValueError(f"{what} contain a value that can't be a sum of weights")
     if sums.shape[-1] != counts.shape[-1]:
         raise ValueError("usual_sums and usual_counts have different distances")
     return UsualWeights(sums, counts, labels["usual_texts"])
@@ -229,10 +230,21 @@ def of_document(document: Any) -> Iterator[AttentionRecord]:
         else:
             try:
                 record = assembled(weights, tokens, keys, entry["mask"], known, room(dtype))
-            except RequestError:  # a layer that attends beyond the named mask, or words
+            except RequestError:  # a layer attends beyond the named mask, or tokens are words
                 record = replace(assembled(weights, tokens, keys, None, known, room(dtype)), mask_name=entry["mask"])
         prediction, written = read_prediction(entry, tokens), read_written(entry, tokens)
-        yield replace(record, prediction=prediction, dtype=dtype or "float32", written=written, pairs=pairs)
+        rows = read_rows(entry, tokens, keys)
+        yield replace(record, prediction=prediction, dtype=dtype or "float32", written=written, pairs=pairs, rows=rows)
+
+
+def read_rows(document: dict[str, Any], tokens: Tokens, keys: Tokens | None) -> list[int] | None:
+    """Read the places of the queries among the keys. Raises ValueError if they are not valid."""
+    rows: list[int] | None = document.get("rows")
+    if rows is None:
+        return None
+    if keys is None or len(rows) != len(tokens) or not all(row < len(keys) for row in rows) or rows != sorted(rows):
+        refuse(rows, "rows", f"ascending places of {len(tokens)} queries among the key tokens")
+    return rows
 
 
 def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:
@@ -397,6 +409,7 @@ LABELS = fields(
         "usual_texts": integer(1),
         "written": integer(),
         "pairs": list_of(list_of(integer(), 2)),
+        "rows": list_of(integer()),
     },
 )
 
@@ -432,6 +445,7 @@ DOCUMENT = fields(
                     "masks": MASKS,
                     "prediction": SAID,
                     "written": integer(),
+                    "rows": list_of(integer()),
                 },
             )
         ),

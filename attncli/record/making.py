@@ -21,7 +21,7 @@ from attncli.text.tokens import Tokens, encoded, named_pieces
 
 SHAPES = "[layer, head, query, key], or as transformers gives it: for every layer [batch, head, query, key]"
 NO_ATTENTIONS = (
-    'there are no attentions: set attn_implementation="eager" when the model is loaded, call it with '
+    'there are no attentions: load the model with attn_implementation="eager", call it with '
     "output_attentions=True, and take outputs.attentions"
 )
 
@@ -66,26 +66,27 @@ def as_maps(weights: Any, batch: int | None = None) -> _Maps:
 
 
 def joined_steps(steps: Sequence[Sequence[Any]]) -> list[npt.NDArray[Any]]:
-    """Join the steps of writing, of the prompt and then of each token, to one map of each layer.
+    """Join the steps of generation, first of the prompt and then of each token, to one map per layer.
 
-    steps: what transformers' `generate(output_attentions=True, return_dict_in_generate=True)` returns: for each step
+    steps: the result of transformers' `generate(output_attentions=True, return_dict_in_generate=True)`: for each step
     and layer the rows of its queries, `[batch, head, query, key]`. Keys grow by the queries, or are those of another
-    text. The last token that was written has no row: nothing was written after it.
-
-    Returns `[batch, head, query, key]` of each layer. Raises RequestError where the steps do not fit together.
+    text. The last generated token has no row, since nothing was generated after it. Returns `[batch, head, query, key]`
+    for each layer. Raises RequestError if the steps are inconsistent.
     """
     joined = []
     for number in range(len(steps[0])):
         rows = [as_array(step[number] if number < len(step) else None, f"layer {number}") for step in steps]
         shapes = [list(one.shape) for one in rows]
         if any(one.ndim != 4 or one.shape[:2] != rows[0].shape[:2] for one in rows):
-            raise RequestError(f"layer {number} has {shapes} in its steps, not all [batch, head, query, key]")
+            raise RequestError(
+                f"layer {number} has shapes {shapes} in its steps: all must be [batch, head, query, key]"
+            )
         ends = np.cumsum([one.shape[2] for one in rows])
         keys = [one.shape[3] for one in rows]
         if len(set(keys)) > 1 and keys != ends.tolist():
             raise RequestError(
-                f"layer {number} has {keys} keys in its steps, not those of all before: call the model once on all "
-                "tokens, with output_attentions=True"
+                f"layer {number} has {keys} keys in its steps, which must include all earlier tokens: call the model "
+                "once on all tokens, with output_attentions=True"
             )
         whole = np.zeros((*rows[0].shape[:2], ends[-1], keys[-1]), rows[0].dtype)
         for one, end in zip(rows, ends, strict=True):
@@ -95,7 +96,7 @@ def joined_steps(steps: Sequence[Sequence[Any]]) -> list[npt.NDArray[Any]]:
 
 
 def as_floats(array: npt.NDArray[Any]) -> Floats:
-    """Return a copy in float32, without numpy's warning about infinity, for which there is an error later."""
+    """Return a copy in float32, without numpy's warning about infinity, which a later check reports."""
     with np.errstate(over="ignore"):
         return np.array(array, dtype=np.float32, order="C")
 
@@ -111,7 +112,7 @@ def layer_array(number: int, layer: Any, batch: int | None) -> npt.NDArray[Any]:
         return array[select_text(array.shape[0], batch)]
     if array.ndim == 3:
         return array
-    raise RequestError(f"layer {number} is {list(array.shape)}, not {SHAPES}")
+    raise RequestError(f"layer {number} is {list(array.shape)}, but must be {SHAPES}")
 
 
 def is_numbers(values: Any) -> bool:
@@ -215,7 +216,7 @@ class Known:
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
-            raise RequestError(f"no measure {quoted(self.measure)}: it is one of {', '.join(MEASURES)}")
+            raise RequestError(f"no measure {quoted(self.measure)}: use one of {', '.join(MEASURES)}")
         if self.kind is not None:
             choices.check("part", self.kind, choices.KindName)
 
@@ -242,7 +243,7 @@ def record_of(
     `generate` such a tuple for each step; or one array `[layer, head, query, key]`, `[layer, batch, head, query, key]`,
     `[head, query, key]`, `[query, key]`. Tensors of any library, device and floating-point dtype.
     tokens: one string per query (`tokenizer.convert_ids_to_tokens(ids)`); or the tokenizer's output, which also has
-    words, segments and padding; or `record.tokens`. key_tokens: likewise for the keys if they are of another text.
+    words, segments and padding; or `record.tokens`. key_tokens: the same for the keys, if they are of another text.
     segments: 0 for each token of the first text and 1 for the second, or the number of the second's first token.
     mask: "padding", "causal", "none", or bool `[query, key]` or `[layer, query, key]`, True = may attend. By
     default it is inferred from later tokens and [PAD] that have no weight in any head of any layer.

@@ -1,6 +1,6 @@
 """The cells of maps: the values that a measure allows, and the cells that a mask hides.
 
-All layers share one mask if they agree. In documents a mask is written as runs of keys per query, which are few.
+All layers share one mask if they agree. Documents store a mask compactly, as runs of keys per query.
 """
 
 from collections.abc import Sequence
@@ -43,11 +43,11 @@ MEASURES = {
 
 
 def room(dtype: str | None) -> float:
-    """Return the tolerance of a row's sum for numbers computed in this dtype. None: a file doesn't say which."""
+    """Return the tolerance of a row's sum for numbers computed in this dtype. None: the file doesn't state it."""
     return NO_DTYPE if dtype is None else max(LEAST, WIDER * HALVES.get(dtype, 0.0))
 
 
-def misses(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:
+def distance_from_valid_sum(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:
     """Return the distance of row sums from the nearest valid sum. With sinks, any sum up to the largest is valid."""
     if sinks:
         above: Floats = np.maximum(found - max(sums), 0)
@@ -73,7 +73,7 @@ def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) 
     if sums is None:
         return
     found = weights.sum(axis=-1)
-    off = misses(found, sums, sinks) > room
+    off = distance_from_valid_sum(found, sums, sinks) > room
     if off.any():
         layer, head, query = np.argwhere(off)[0]
         total = found[layer, head, query]
@@ -127,8 +127,8 @@ def find_masks(weights: Floats, tokens: Tokens, key_tokens: Tokens | None, given
     """Return the masks of maps `[layer, head, query, key]`: named, given as an array, or inferred from the weights.
 
     An inferred mask is the first of `named_masks` that hides no weight in any head of any layer. A mask array gets the
-    name of the first that allows everything it allows. A query whose row is 0 in all heads of a layer may attend to
-    nothing there. Keys with weight from a [PAD] query are allowed to it by every mask.
+    name of the first that allows everything it allows. A query whose row is 0 in all heads of a layer has all its keys
+    hidden there. Keys with weight from a [PAD] query are allowed to it by every mask.
 
     Raises RequestError for an unknown mask, a wrong shape, or a mask that hides weight.
     """
@@ -174,7 +174,7 @@ Runs = list[list[list[int]]]  # for each query, [start, end) of each run
 
 
 def runs_of(mask: Bools) -> Runs:
-    """Return, for each query of a mask `[query, key]`, where each run of allowed keys begins and ends."""
+    """Return the runs of allowed keys of each query in a mask `[query, key]`."""
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     return [
         np.stack([np.flatnonzero(row == 1), np.flatnonzero(row == -1)], axis=1).tolist()  # [start, end)
@@ -198,7 +198,7 @@ def mask_of(runs: Runs, queries: int, keys: int) -> Bools:
 def entries(
     masks: Bools, layers: Sequence[int], name: str, tokens: Tokens, key_tokens: Tokens | None
 ) -> list[dict[str, Any]]:
-    """Return the masks `[layer, query, key]` as written in a document: each distinct one with its layers.
+    """Return the masks `[layer, query, key]` as stored in a document: each distinct one with its layers.
 
     Empty if all masks equal the mask of their name.
     """

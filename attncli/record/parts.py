@@ -26,8 +26,8 @@ def decimals(numbers: Floats) -> str:
 
 
 VECTOR_ARRAYS = ("neurons", "query", "key")  # names of the vectors in files
-TURNING_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # rotary positions, if any
-SCORE_ARRAYS = ("scale", "terms", "sinks", *TURNING_ARRAYS)  # the other parts of the scores; older files lack them
+ROTATION_ARRAYS = ("rates", "pairs", "query_places", "key_places")  # rotary positions, if any
+SCORE_ARRAYS = ("scale", "terms", "sinks", *ROTATION_ARRAYS)  # the other parts of the scores; older files lack them
 _Places = slice | Ints
 CONTENT = "content"  # the part of a score computed from q and k
 
@@ -36,11 +36,11 @@ class ModelDocument(TypedDict):
     """The model of a document: under `model`, and in `diff` on each side."""
 
     name: Annotated[str, "as in `--model`, or made up for random weights"]
-    path: Annotated[str | None, "where its files are; null for random weights"]
+    path: Annotated[str | None, "the directory of its files; null for random weights"]
     sha256: Annotated[str | None, "of its weight files"]
     layers: Annotated[
         int | None,
-        "in the model, not in the document; null, as the next two, if its files don't say (`models show`)",
+        "in the model, not in the document; null, like the next two, if its files don't say (`models show`)",
     ]
     heads: Annotated[int | None, "per layer"]
     hidden_size: Annotated[int | None, "size of a token's vector between layers"]
@@ -57,7 +57,7 @@ class PlaceDocument(TypedDict):
 
 
 class LikelyDocument(TypedDict):
-    """The likeliest tokens, the first one first."""
+    """The likeliest tokens, best first."""
 
     token: Annotated[str, "as in the vocabulary"]
     shown: Annotated[str, "as displayed"]
@@ -74,7 +74,7 @@ class LensLayerDocument(TypedDict):
 class LensDocument(TypedDict):
     """With `--lens`: the tokens that the vectors after each layer would predict. `records` is empty then."""
 
-    query: Annotated[PlaceDocument, "the token after which a token is predicted, or in whose place"]
+    query: Annotated[PlaceDocument, "the token whose successor is predicted, or that is itself predicted ([MASK])"]
     mask: str
     tokens: Annotated[list[str], "of the text", "`[token]`"]
     layers: list[LensLayerDocument]
@@ -93,7 +93,7 @@ class _MaskEntry(TypedDict):
     layers: Annotated[list[int], "the layers with this mask", "`[layer]`"]
     allowed: Annotated[
         list[list[list[int]]],
-        "the keys that a query may attend to, as runs from the first key to before the end; all others are hidden",
+        "the keys that a query may attend to, as runs [first key, end); all others are hidden",
         "`[query][run][2]`",
     ]
 
@@ -111,7 +111,7 @@ class _AnswerEntry(TypedDict):
 
 
 class _PredictionEntry(TypedDict):
-    """What the model's output head says about the text, if attncli can read it; words only if there is a [MASK]."""
+    """The prediction of the model's output head, if attncli can read it; words only if there is a [MASK]."""
 
     output: Annotated[str, "which output: classes, tokens, span, words, or one of the family's own"]
     kind: Annotated[str, "classes, tokens, span or words"]
@@ -151,10 +151,18 @@ class RecordDocument(TypedDict):
         list[str], "the units along the queries, and along the keys if there are no `key_tokens`", "`[query]`"
     ]
     key_tokens: NotRequired[Annotated[list[str], "the units along the keys, if they differ from `tokens`", "`[key]`"]]
+    rows: NotRequired[
+        Annotated[
+            list[int],
+            "the place of each query in `key_tokens`, if only some rows of the text's maps were computed (`--query`); "
+            "also a label of .npz and .safetensors",
+            "`[query]`",
+        ]
+    ]
     shown: NotRequired[
         Annotated[list[str], "`tokens` as displayed, if that differs from the vocabulary's form", "`[query]`"]
     ]
-    key_shown: NotRequired[Annotated[list[str], "`key_tokens` as displayed, likewise", "`[key]`"]]
+    key_shown: NotRequired[Annotated[list[str], "the same for `key_tokens`", "`[key]`"]]
     segments: Annotated[list[int], "0 for the first text, 1 for the second of a pair", "`[query]`"]
     mask: Annotated[str, one_of(MaskName)]
     masks: NotRequired[list[_MaskEntry]]
@@ -162,8 +170,8 @@ class RecordDocument(TypedDict):
     written: NotRequired[
         Annotated[
             int,
-            "index in `tokens` of the first token that the model wrote (`generate`); `prediction` then has the 5 most "
-            "likely next tokens after each token from the one before it",
+            "index in `tokens` of the first generated token (`generate`); `prediction` then has the "
+            "5 most likely next tokens at each position, beginning with the one before it",
         ]
     ]
     kind: NotRequired[Annotated[str, "decoder or cross; missing for encoder attention"]]
@@ -174,7 +182,7 @@ class RecordDocument(TypedDict):
     sinks: NotRequired[
         Annotated[
             bool,
-            "true if heads have a sink score (gpt-oss), which takes part in the softmax without a key: rows then sum "
+            "true if heads have a sink score (gpt-oss), which is in the softmax but belongs to no key: rows then sum "
             "to at most 1. Also a label of .npz and .safetensors, whose array `sinks` `[head]` has the scores of the "
             "heads in `neurons`",
         ]
@@ -185,7 +193,7 @@ class RecordDocument(TypedDict):
 class KnownKinds(NamedTuple):
     """The names of heads' kinds by (layer, head), as `attncli kinds` measured them.
 
-    origin: where they come from. model, sha256, part: what they are of.
+    origin: the file that they come from. model, sha256, part: what was measured.
     """
 
     heads: Mapping[tuple[int, int], Sequence[str]]
@@ -241,7 +249,7 @@ class UsualWeights(Brief):
     texts: int
 
     def select(self, rows: Sequence[int], columns: Sequence[int]) -> "UsualWeights":
-        """Return those of some layers and heads, by their places."""
+        """Return the usual weights of some layers and heads, by index."""
         return UsualWeights(self.sums[np.ix_(rows, columns)], self.counts[rows], self.texts)
 
     def arrays(self) -> dict[str, Doubles]:
@@ -264,15 +272,15 @@ class AxisUnits(NamedTuple):
 
     @property
     def stretched(self) -> bool:
-        """Return True if a unit can have several words, so that nothing is known of words."""
+        """Return True if a unit can have several words, so that single words are unknown."""
         return self.size > 1 or self.unit not in ("tokens", "words")
 
 
 @dataclass(frozen=True, repr=False)
-class Turning(Brief):
+class Rotation(Brief):
     """Rotary positions: pair p of a vector at place t is rotated by the angle t · rates[head, p].
 
-    A pair (a, b) became (a cos - b sin, b cos + a sin)   (Su et al. 2021, equation 34).
+    The rotation maps a pair (a, b) to (a cos - b sin, b cos + a sin)   (Su et al. 2021, equation 34).
 
     rates: float64 `[head, pair]`, radians. pairs: int64 `[pair, 2]`, the two elements of each pair, without repetition,
     for all heads. queries, keys: int64 `[token]`, the places of these tokens in the text.
@@ -283,7 +291,7 @@ class Turning(Brief):
     queries: Ints
     keys: Ints
 
-    def back(self, vectors: Floats, head: int, places: Ints) -> Floats:
+    def undo(self, vectors: Floats, head: int, places: Ints) -> Floats:
         """Return the vectors `[token, head_dim]` of head number `head` of `rates` as they were before the rotation."""
         angles = places[:, None] * self.rates[head]
         cos, sin = np.cos(angles), np.sin(angles)
@@ -305,7 +313,7 @@ class Vectors(Brief):
     in the order of `heads`, rotated if positions are rotary, and not yet scaled.
     scale: float64 `[head]`, the factor of q k^T; by default 1 / sqrt(head_dim).
     terms: the scores that positions add, by name, float32 `[head, query, key]`; 0 for a head without this term.
-    turning: the rotation by positions, if there is one and it is known.
+    rotation: the rotation by positions, if there is one and it is known.
     sinks: float32 `[head]`, an extra score of each head in the softmax that belongs to no key (gpt-oss); -inf for a
     head without one. Empty if no head has one.
     """
@@ -315,7 +323,7 @@ class Vectors(Brief):
     key: Floats
     scale: Doubles = field(default_factory=lambda: np.empty(0))
     terms: dict[str, Floats] = field(default_factory=dict)
-    turning: Turning | None = None
+    rotation: Rotation | None = None
     sinks: Floats = field(default_factory=lambda: np.empty(0, np.float32))
 
     def __post_init__(self) -> None:
@@ -333,10 +341,10 @@ class Vectors(Brief):
     def before(self, layer: int, head: int) -> tuple[Floats, Floats]:
         """Return query and key as `of` does, but before positions rotate them. Raises KeyError as `of` does."""
         query, key = self.of(layer, head)
-        if self.turning is None:
+        if self.rotation is None:
             return query, key
-        place, turning = self.place(layer, head), self.turning
-        return turning.back(query, place, turning.queries), turning.back(key, place, turning.keys)
+        place, rotation = self.place(layer, head), self.rotation
+        return rotation.undo(query, place, rotation.queries), rotation.undo(key, place, rotation.keys)
 
     def place(self, layer: int, head: int) -> int:
         """Return a head's place on the first axes. Raises KeyError for a head whose vectors are missing."""
@@ -362,10 +370,10 @@ class Vectors(Brief):
     def between(self, queries: _Places, keys: _Places) -> "Vectors":
         """Return the vectors of some queries and some keys, by their places."""
         terms = {name: term[:, queries][..., keys] for name, term in self.terms.items()}
-        turning = self.turning
-        if turning is not None:
-            turning = replace(turning, queries=turning.queries[queries], keys=turning.keys[keys])
-        return replace(self, query=self.query[:, queries], key=self.key[:, keys], terms=terms, turning=turning)
+        rotation = self.rotation
+        if rotation is not None:
+            rotation = replace(rotation, queries=rotation.queries[queries], keys=rotation.keys[keys])
+        return replace(self, query=self.query[:, queries], key=self.key[:, keys], terms=terms, rotation=rotation)
 
     @property
     def size(self) -> int:
@@ -373,7 +381,7 @@ class Vectors(Brief):
         return self.query.size + self.key.size + sum(term.size for term in self.terms.values())
 
     def select(self, heads: Collection[tuple[int, int]]) -> "Vectors | None":
-        """Return the vectors of the heads among these; None if there are none."""
+        """Return the vectors of these heads; None if the record has vectors of none of them."""
         places = [place for place, head in enumerate(self.heads) if head in heads]
         if not places:
             return None
@@ -383,7 +391,7 @@ class Vectors(Brief):
             self.key[places],
             self.scale[places],
             {name: term[places] for name, term in self.terms.items()},
-            None if self.turning is None else replace(self.turning, rates=self.turning.rates[places]),
+            None if self.rotation is None else replace(self.rotation, rates=self.rotation.rates[places]),
             self.sinks[places] if len(self.sinks) else self.sinks,
         )
 
@@ -396,12 +404,12 @@ class Vectors(Brief):
             "scale": self.scale,
         }
         if self.terms:
-            made["terms"] = np.stack(list(self.terms.values()))
+            made["terms"] = np.ascontiguousarray(list(self.terms.values()))
         if len(self.sinks):
             made["sinks"] = self.sinks
-        if self.turning is not None:
-            turning = (getattr(self.turning, one.name) for one in fields(self.turning))
-            made |= dict(zip(TURNING_ARRAYS, turning, strict=True))
+        if self.rotation is not None:
+            rotation = (getattr(self.rotation, one.name) for one in fields(self.rotation))
+            made |= dict(zip(ROTATION_ARRAYS, rotation, strict=True))
         return made
 
 
@@ -440,30 +448,30 @@ def build_vectors(
         raise ValueError(f"sinks are {sinks.dtype} {list(sinks.shape)} for {len(pairs)} heads")
     if np.isnan(sinks).any() or np.isposinf(sinks).any():
         raise ValueError("sinks contain a value that is not a number")
-    turning = build_turning(numbers, len(pairs), queries, keys, query.shape[-1])
-    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), turning, sinks)
+    rotation = build_rotation(numbers, len(pairs), queries, keys, query.shape[-1])
+    return Vectors(pairs, query, key, scale, dict(zip(names, terms, strict=True)), rotation, sinks)
 
 
-def build_turning(numbers: dict[str, Any], heads: int, queries: int, keys: int, size: int) -> Turning | None:
-    """Build the Turning of vectors of this size from arrays under TURNING_ARRAYS; None if there are no such arrays.
+def build_rotation(numbers: dict[str, Any], heads: int, queries: int, keys: int, size: int) -> Rotation | None:
+    """Build the Rotation of vectors of this size from arrays under ROTATION_ARRAYS; None if there are no such arrays.
 
     Raises ValueError if they are inconsistent.
     """
-    if not numbers.keys() & {*TURNING_ARRAYS}:
+    if not numbers.keys() & {*ROTATION_ARRAYS}:
         return None
-    for name in TURNING_ARRAYS:
+    for name in ROTATION_ARRAYS:
         if name not in numbers:
             raise ValueError(f"its vectors are rotated but it has no {name}")
-    rates, pairs, *places = (numbers[name] for name in TURNING_ARRAYS)
+    rates, pairs, *places = (numbers[name] for name in ROTATION_ARRAYS)
     elements = set(pairs.ravel().tolist())
     if pairs.dtype != np.int64 or pairs.shape != (len(elements) // 2, 2) or not elements <= set(range(size)):
         raise ValueError(f"pairs are {pairs.dtype} {list(pairs.shape)}, not distinct pairs of {size} elements")
     if rates.dtype != np.float64 or rates.shape != (heads, len(pairs)) or not np.isfinite(rates).all():
         raise ValueError(f"rates are {rates.dtype} {list(rates.shape)} for {heads} heads, or not all numbers")
-    for name, array, length in zip(TURNING_ARRAYS[2:], places, (queries, keys), strict=True):
+    for name, array, length in zip(ROTATION_ARRAYS[2:], places, (queries, keys), strict=True):
         if array.dtype != np.int64 or array.shape != (length,) or (array < 0).any():
             raise ValueError(f"{name} are {array.dtype} {list(array.shape)} for {length} tokens, or below 0")
-    return Turning(rates, pairs, *places)
+    return Rotation(rates, pairs, *places)
 
 
 def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:
@@ -474,7 +482,7 @@ def pairs_of(neurons: npt.NDArray[Any]) -> list[tuple[int, int]]:
 
 
 NOTHING = "O"  # the label of a token outside every entity (Ramshaw and Marcus 1995)
-LIKELY = 0.5  # an independent label is predicted from this probability on
+LIKELY = 0.5  # the least probability with which an independent label is predicted
 
 
 @dataclass(frozen=True)

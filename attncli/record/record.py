@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attncli.base.arrays import Bools, Floats
+from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.base.files import as_dataframe, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
@@ -25,13 +25,13 @@ from attncli.record.parts import (
     Vectors,
     decimals,
 )
-from attncli.record.selection import Choice, Heads, Selection, choose_heads, name_layers, number_list, select
+from attncli.record.selection import Choice, Heads, Selection, all_name_layers, choose_heads, number_list, select
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SHOWING = "attncli.report.showing"  # what shows a record: a room above, imported when it is asked for
+SHOWING = "attncli.report.showing"  # shows records: a higher package, so imported on use
 SHOWN_TOKENS = 5  # in a record's repr
 SUFFIXES = (".safetensors", ".npz", ".json", ".csv")
 LOADED = (".safetensors", ".npz")  # formats that hold the complete record
@@ -62,12 +62,13 @@ class Contents(NamedTuple):
 class AttentionRecord:
     """The attention of one text.
 
-    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is all 0 if nothing may be attended to, unless
-    `measure` is "norm" or the network has `sinks`.
+    weights: float32 `[layer, head, query, key]`. A row sums to 1, or is 0 if the mask hides every key, unless `measure`
+    is "norm" or the network has `sinks`.
     layers, heads: the model's numbers of the layers and heads on the first two axes.
     tokens: the tokens of the query axis, and of the key axis unless there are key_tokens.
-    masks: bool `[layer, query, key]`, True = may attend. A view of one `[query, key]` if the layers agree, which may
-    also be passed for all of them. mask_name: "padding", "causal" or "none".
+    rows: the places of the queries on the key axis, if the record has only some rows. The keys are then `key_tokens`.
+    masks: bool `[layer, query, key]`, True = may attend. If the layers agree, one `[query, key]` may be
+    passed; `masks` is then a view of it. mask_name: "padding", "causal" or "none".
     vectors: the queries and keys of some of these heads, if requested.
     kind: "encoder" or "decoder" (self-attention), or "cross": from a decoder's output (tokens) to the encoder's
     input (key_tokens).
@@ -79,10 +80,10 @@ class AttentionRecord:
     sinks: heads have a sink score, which is part of the softmax but belongs to no key (gpt-oss). A row of weights then
     sums to at most 1.
     usual: the weights that these heads usually give between words, over other texts, if they were measured.
-    written: the place of the first token that the model wrote, if it wrote a part of the text. `prediction` then has
+    written: the index of the first generated token, if the model generated a part of the text. `prediction` then has
     the most likely next tokens at each step.
     pairs: the chosen heads, (layer, head), if they are not all `heads` of all `layers`. The weights of the others are
-    set to 0, and nothing shows or writes them.
+    set to 0, and are neither shown nor saved.
     kinds: the names of its heads' kinds, if they are known. Not saved in files.
     """
 
@@ -105,6 +106,7 @@ class AttentionRecord:
     written: int | None = None
     pairs: list[tuple[int, int]] | None = None
     kinds: KnownKinds | None = None
+    rows: list[int] | None = None
 
     def __post_init__(self) -> None:
         for row, column in np.argwhere(self.unchosen):
@@ -148,7 +150,7 @@ class AttentionRecord:
 
     @property
     def unchosen(self) -> Bools:
-        """Return which maps are of heads that are not in this record, bool `[layer, head]`."""
+        """Return True for maps whose heads are not in this record, bool `[layer, head]`."""
         found = np.full((len(self.layers), len(self.heads)), self.pairs is not None)
         for layer, head in self.pairs or ():
             found[self.layers.index(layer), self.heads.index(head)] = False
@@ -180,6 +182,16 @@ class AttentionRecord:
     def keys(self) -> Tokens:
         """Return the tokens of the key axis."""
         return self.tokens if self.key_tokens is None else self.key_tokens
+
+    @property
+    def crosses(self) -> bool:
+        """Return True if the keys belong to another text than the queries."""
+        return self.key_tokens is not None and self.rows is None
+
+    @property
+    def places(self) -> Ints:
+        """Return the places of the queries on the key axis, if both belong to one text."""
+        return np.arange(len(self.tokens)) if self.rows is None else np.array(self.rows)
 
     def map(self, layer: int, head: int) -> Floats:
         """Return the `[query, key]` weights of one head, by its numbers in the model.
@@ -225,7 +237,7 @@ class AttentionRecord:
         return self.layers if layers is None else _held("layer", layers, self.layers, self.model.layers)
 
     def _choose(self, layers: Selection | None, heads: Heads | None) -> Choice:
-        """Return the selected heads. A number selects among the heads of this record; "3.1" has to be one of them."""
+        """Return the selected heads. A plain number selects those that the record has; "3.1" must be in the record."""
         choice = Choice(self.select_layers(layers), self.heads)
         if heads is not None:
             choice = choose_heads(
@@ -237,17 +249,17 @@ class AttentionRecord:
         if self.pairs is None:
             return choice
         found = [pair for pair in choice.each if pair in self.pairs]
-        if not found or (name_layers(heads) and len(found) < len(choice.each)):
+        if not found or (all_name_layers(heads) and len(found) < len(choice.each)):
             missing = next(pair for pair in choice.each if pair not in found)
             raise RequestError(f"head {missing[0]}.{missing[1]} is not in the record: it holds {self.choice}")
-        return Choice.of_pairs(found if name_layers(heads) else [pair for pair in self.pairs if pair in found])
+        return Choice.of_pairs(found if all_name_layers(heads) else [pair for pair in self.pairs if pair in found])
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Writes completely or not at all.
 
         .json and .csv hold the weights only, not the vectors.
 
-        Raises RequestError for another suffix or an unwritable place.
+        Raises RequestError for an unknown suffix or an unwritable place.
         """
         save_records([self], path)
 
@@ -283,6 +295,8 @@ class AttentionRecord:
             labels["written"] = self.written
         if self.pairs is not None:
             labels["pairs"] = self.pairs
+        if self.rows is not None:
+            labels["rows"] = self.rows
         return Contents(numbers, labels)
 
     def to_dataframe(self) -> "DataFrame":
@@ -368,6 +382,7 @@ class AttentionRecord:
         more |= {"sinks": True} if self.sinks else {}
         if self.key_tokens is not None:
             more["key_tokens"] = self.key_tokens.text
+        more |= {} if self.rows is None else {"rows": self.rows}
         for name, tokens in (("shown", self.tokens), ("key_shown", self.key_tokens)):
             if tokens is not None and tokens.shown != tokens.text:
                 more[name] = tokens.shown
@@ -403,7 +418,7 @@ def save_records(
     path, records = Path(path), list(records)
     suffix = check_suffix(path, SUFFIXES, "a record")
     if not records:
-        raise RequestError(f"{path}: there is no record to save")
+        raise RequestError(f"{path}: no records given; saving needs at least one")
     check_record_count(path, len(records))
     if suffix == ".json":
         write_whole(path, lambda temporary: write_text(document_text(records, findings=findings), temporary))
@@ -417,7 +432,7 @@ def document_text(
 ) -> Iterator[str]:
     """Yield the output of `run --json` in pieces: the model once, then the record of every text.
 
-    terms: include the terms of the scores. findings: strong edges, written last, so that a list may grow until then.
+    terms: include the terms of the scores. findings: strong edges, written last, so that the list may grow meanwhile.
     """
     for number, record in enumerate(records):
         yield f'{{"model": {json.dumps(record.model.document())}, "records": [' if number == 0 else ", "
@@ -429,7 +444,7 @@ def document_text(
 def check_record_count(path: Path, count: int) -> None:
     """Raises RequestError if a file with this suffix can't hold `count` texts."""
     if path.suffix.lower() == ".npz" and count != 1:
-        raise RequestError(f"{path}: .npz holds one text and there are {count}; .safetensors holds many")
+        raise RequestError(f"{path}: .npz holds one text, but there are {count}: use .safetensors")
 
 
 def write_npz(texts: Sequence[Contents], path: Path) -> None:
@@ -445,7 +460,7 @@ def write_npz(texts: Sequence[Contents], path: Path) -> None:
 
 
 def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
-    """Write all texts. If there are several, the tensors of the second are called weights.1, and so on."""
+    """Write all texts. With several texts, each tensor's name ends in the text's number: weights.0, weights.1."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -459,6 +474,14 @@ def write_safetensors(texts: Sequence[Contents], path: Path) -> None:
         save_file(tensors, str(path), metadata=metadata)
     except SafetensorError as error:  # a full disk, say
         raise OSError(first_line(error)) from error
+
+
+def cells_of(records: Iterable[AttentionRecord]) -> "DataFrame":
+    """Return a pandas DataFrame with one row per cell of each record. The column `text` numbers the records."""
+    frames = [record.to_dataframe().assign(text=number) for number, record in enumerate(records)]
+    import pandas
+
+    return pandas.concat(frames, ignore_index=True)
 
 
 def write_csv(texts: Sequence[Contents], path: Path) -> None:

@@ -44,7 +44,7 @@ def select(selection: Selection, count: int, what: str) -> list[int]:
     else:
         numbers = [position(number, count, what) for number in whole_numbers(selection, count, what)]
     if not numbers:
-        raise RequestError(f"no {what} is selected: {valid_range(count, what)}")
+        raise RequestError(f"no {what} selected: {valid_range(count, what)}")
     return list(dict.fromkeys(numbers))
 
 
@@ -93,15 +93,17 @@ def valid_range(count: int, what: str) -> str:
     return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"{with_layers}'
 
 
+LAST = "LAST"  # names the last token that is not [PAD]
 NTH = re.compile(r"(?P<text>.+)#(?P<count>[1-9]\d{0,5})", re.DOTALL)
 
 
 def select_token(name: str, tokens: Tokens) -> int:
-    """Return the place of a token: "it" is the first that reads so, "it#2" the second, "7" is token 7, "-1" the last.
+    """Return the place of a token: "it" is the first such token, "it#2" the second, "7" is token 7, "-1" the last,
+    LAST the last that is not [PAD].
 
     A number is always an index; a token that is a number is named as in "7#1". `places_of` defines which tokens match.
 
-    Raises RequestError, suggesting similar tokens, if there is none, and for a word of several tokens, naming them.
+    Raises RequestError if there is none, suggesting similar tokens, and for a word of several tokens, listing them.
     """
     places = _find_pieces(name, tokens)
     if len(places) > 1:
@@ -113,8 +115,14 @@ def select_pieces(name: str, tokens: Tokens) -> list[int]:
     """Return the place of a token as `select_token` does, or those of the tokens of a word, with a Notice."""
     places = _find_pieces(name, tokens)
     if len(places) > 1:
-        warnings.warn(f"{_describe_pieces(name, places, tokens)} (all are taken)", Notice, stacklevel=3)
+        warnings.warn(f"{_describe_pieces(name, places, tokens)} (all are used)", Notice, stacklevel=3)
     return places
+
+
+def select_units(name: str, units: Tokens, grouping: "Grouping") -> list[int]:
+    """Return the units with this name as `select_pieces` does. A part that other parts interrupt has several units."""
+    of_part = places_of(name, units) if grouping.unit == "part" and not is_number(name) else []
+    return of_part or select_pieces(name, units)
 
 
 def _find_pieces(name: str, tokens: Tokens) -> list[int]:
@@ -123,6 +131,8 @@ def _find_pieces(name: str, tokens: Tokens) -> list[int]:
         if not -len(tokens) <= int(name) < len(tokens):
             raise RequestError(f"token {name} is out of range: tokens are 0 to {len(tokens) - 1}")
         return [int(name) % len(tokens)]
+    if name == LAST and not exact_places(name, tokens):
+        return tokens.real[-1:]
     match = NTH.fullmatch(name)
     text, count = (match["text"], int(match["count"])) if match and not exact_places(name, tokens) else (name, 1)
     places = [[place] for place in places_of(text, tokens)]
@@ -135,12 +145,26 @@ def _find_pieces(name: str, tokens: Tokens) -> list[int]:
         raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
     if count > len(places):
         times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
-        others = [one for one in dict.fromkeys(tokens.shown) if loosely(one) == loosely(text)]
+        others = [one for one in dict.fromkeys(tokens.shown) if ignoring_case(one) == ignoring_case(text)]
         offered = ", ".join(visible(one) for one in others if one != tokens.shown[places[0][0]])
         raise RequestError(
             f"token {quoted(name)}: {quoted(text)} occurs {times}" + (f"; there is {offered} too" if offered else "")
         )
     return places[count - 1]
+
+
+def select_queries(selection: Selection, tokens: Tokens) -> list[int]:
+    """Return the places of queries, ascending, from numbers, ranges, and tokens as `select_token` names them.
+
+    Commas separate them. A word of several tokens is all of them. Raises RequestError as `select_token` does.
+    """
+    if not isinstance(selection, str):
+        return sorted(select(selection, len(tokens), "token"))
+    found: set[int] = set()
+    for item in [selection] if exact_places(selection, tokens) else map(str.strip, selection.split(",")):
+        is_range = ITEM.fullmatch(item) and not is_number(item)
+        found.update(parse(item, len(tokens), "token") if is_range else _find_pieces(item, tokens))
+    return sorted(found)
 
 
 def _describe_pieces(name: str, places: Sequence[int], tokens: Tokens) -> str:
@@ -179,10 +203,11 @@ def is_number(name: str) -> bool:
 
 
 def places_of(name: str, tokens: Tokens) -> list[int]:
-    """Return all tokens that read so: exactly (`exact_places`), else ignoring case. "猫" matches "[UNK:猫]" too."""
-    wanted = loosely(name)
+    """Return all tokens that equal this name exactly (`exact_places`), or else ignoring case. "猫" also matches
+    "[UNK:猫]"."""
+    wanted = ignoring_case(name)
     return exact_places(name, tokens) or [
-        place for place, token in enumerate(tokens.shown) if wanted and loosely(token) == wanted
+        place for place, token in enumerate(tokens.shown) if wanted and ignoring_case(token) == wanted
     ]
 
 
@@ -197,8 +222,13 @@ def exact_places(name: str, tokens: Tokens) -> list[int]:
     return []
 
 
-def loosely(token: str) -> str:
+def ignoring_case(token: str) -> str:
     return characters(token).strip().casefold()
+
+
+def name_numbers(what: str, numbers: Sequence[int]) -> str:
+    """Return a kind with its numbers: "head 3", "heads 0-11"."""
+    return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
 
 
 def number_list(numbers: Sequence[int]) -> str:
@@ -220,7 +250,7 @@ HEAD_EXAMPLES = '"4.7" (layer 4, head 7), "4.0-3", "4.all", "-1.0,2.5", "all" or
 
 
 class Choice(NamedTuple):
-    """Chosen heads: each of `heads` in each of `layers`; or only `pairs`, (layer, head), if these are no rectangle."""
+    """Chosen heads: `heads` in each of `layers`, or only `pairs`, (layer, head), if those are not a rectangle."""
 
     layers: list[int]
     heads: list[int]
@@ -250,11 +280,11 @@ class Choice(NamedTuple):
         """Layers 0-5, heads 3,7; or heads 3.1,1.8"""
         if self.pairs is not None:
             return f"heads {heads_list(self.pairs)}"
-        return f"layers {number_list(self.layers)}, heads {number_list(self.heads)}"
+        return f"{name_numbers('layer', self.layers)}, {name_numbers('head', self.heads)}"
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[int, int]]) -> "Choice":
-        """Return these heads in their order, without duplicates; their layers and heads in order if no rectangle."""
+        """Return these heads in the order given, without duplicates. `pairs` is None if they are a rectangle."""
         each = list(dict.fromkeys(pairs))
         layers, heads = (list(dict.fromkeys(numbers)) for numbers in zip(*each, strict=True))
         if len(each) == len(layers) * len(heads):
@@ -263,10 +293,10 @@ class Choice(NamedTuple):
 
 
 def choose_heads(layers: Selection, heads: Heads, select_layers: _Numbers, select_numbers: _Numbers) -> Choice:
-    """Return the chosen heads: those of `heads` that name their layer ("3.1"), and each other one in each of `layers`.
+    """Return the chosen heads. A head without a layer ("0") is chosen in each of `layers`; "3.1" names its own.
 
-    So layers 2 and heads "0,3.1" are 2.0 and 3.1. select_layers, select_numbers: return the numbers of layers, and of
-    heads in a layer.
+    Layers 2 and heads "0,3.1" are 2.0 and 3.1. select_layers, select_numbers: parse the numbers of layers, and of heads
+    in a layer.
 
     Raises RequestError as `select` does, and for layers that have no effect, since every head names its own.
     """
@@ -276,7 +306,7 @@ def choose_heads(layers: Selection, heads: Heads, select_layers: _Numbers, selec
         return Choice(select_layers(layers), select_numbers(plain))
     if layers != "all" and None not in [layer for layer, _ in items]:
         raise RequestError(
-            f"-l {layers!s:.40} has no effect, since every head names its layer: leave -l out, or give it heads too "
+            f"-l {layers!s:.40} has no effect, since every head names its layer: omit -l, or add heads without a layer "
             "(-l 2 -H 0,3.1 is 2.0 and 3.1)"
         )
     return Choice.of_pairs(
@@ -299,8 +329,8 @@ def choose_head(layers: Selection, heads: Heads, model_layers: int, model_heads:
     return choice.each[0]
 
 
-def name_layers(heads: Heads | None) -> bool:
-    """Return whether each of these heads names its layer, as in "3.1", so that no layer has to be chosen."""
+def all_name_layers(heads: Heads | None) -> bool:
+    """Return True if every head names its layer, as in "3.1", so that -l is not needed."""
     return heads is not None and None not in [layer for layer, _ in head_items(heads)]
 
 
@@ -343,8 +373,8 @@ def select_heads(
 
     selection: LAYERS.HEADS, separated by commas; each side is a number, a range or "all" as in
     `attncli.record.selection`, so that "4.0-3" is four heads of layer 4, and a negative number counts from the model's
-    end. Or pairs of such numbers. "all" means all that are kept: "4.all" is every kept head of layer 4. None and
-    "none" are no head.
+    end. Or pairs of such numbers. "all" means all that are kept: "4.all" is every kept head of layer 4. None and "none"
+    select no head.
     kept: the heads whose weights are kept. The selected heads must be among them. None for all of the model.
     model_layers, model_heads: the numbers of layers and heads in the model.
 
@@ -399,7 +429,7 @@ def selected_places(
     segments: "AB" selects queries of the first text and keys of the second, and so on; "all" selects every token.
     keys: the tokens of the keys if they are of another text.
 
-    Raises RequestError for another word, for a text without a second segment, and if nothing is left.
+    Raises RequestError for unknown segments, for a text without a second segment, and if no token is left.
     """
     name = check_segments(segments)
     keys = tokens if keys is None else keys
@@ -408,15 +438,15 @@ def selected_places(
     letters = ("", "") if name == "all" else name
     sides = [within(side, special, letter) for side, letter in zip((tokens, keys), letters, strict=True)]
     if not all(sides):
-        raise RequestError("there is nothing to draw: every token is a special one")
+        raise RequestError("nothing to draw: all tokens are special")
     return sides[0], sides[1]
 
 
 def check_segments(segments: str) -> str:
-    """Return one of SEGMENTS, given in any case. Raises RequestError for another word."""
+    """Return one of SEGMENTS in its usual spelling; case is ignored. Raises RequestError for unknown segments."""
     name = segments if segments == "all" else segments.upper()
     if name not in SEGMENTS:
-        raise RequestError(f"no segments {quoted(segments)}: it is one of {', '.join(SEGMENTS)}")
+        raise RequestError(f"no segments {quoted(segments)}: use one of {', '.join(SEGMENTS)}")
     return name
 
 
@@ -440,8 +470,9 @@ class Input(NamedTuple):
 
 
 def inputs_of(texts: Iterable[str], pairs: Iterable[str | None] | None = None) -> Iterator[Input]:
-    """Yield texts with their pairs. Raises ValueError if their numbers differ, and TypeError for a value that is no
-    text.
+    """Yield texts with their pairs.
+
+    Raises ValueError if their numbers differ, and TypeError for a value that is not text.
     """
     for text, pair in zip(each_text(texts), repeat(None) if pairs is None else pairs, strict=pairs is not None):
         check_optional_text("a pair", pair)
@@ -454,18 +485,24 @@ class Grouping:
 
     tokens: only these, as queries and keys ("4000-4099", "0,4000-4099"). All keys of another text are kept. Rows sum to
     the weight among the selected tokens. unit: words instead of their pieces, or lines, sentences or parts of the text.
-    stretches: stretches of neighbours if there are too many units to show. parted: the text, if its parts are known.
+    stretches: merge neighbours into stretches if there are too many units to show. parted: the text, if its parts are
+    known. queries: only the rows of these tokens (`select_queries`), with all keys. Rows are not merged into units.
     """
 
     tokens: Selection | None = None
     unit: choices.UnitName = "token"
     stretches: bool = False
     parted: PartedText | None = None
+    queries: Selection | None = None
 
     def __post_init__(self) -> None:
         choices.check("unit", self.unit, choices.UnitName)
+        if self.tokens is not None and self.queries is not None:
+            raise RequestError(
+                "--tokens selects queries and keys, --query selects rows with all keys: omit one of them"
+            )
         if self.tokens is not None and self.long_units:
-            raise RequestError(f"--tokens chooses tokens, and --unit {self.unit} merges them: leave one out")
+            raise RequestError(f"--tokens selects tokens, --unit {self.unit} merges them: omit one of them")
 
     @property
     def words(self) -> bool:
@@ -482,7 +519,7 @@ class Grouping:
         return self.unit not in ("token", "word")
 
     def in_stretches(self, wanted: bool | None) -> "Grouping":
-        """Return these units in stretches or not; None is as they are."""
+        """Return these units with or without stretches; None changes nothing."""
         return self if wanted is None else replace(self, stretches=wanted)
 
 
@@ -490,7 +527,7 @@ TOKENS = Grouping()
 
 
 def check_choices(mask: str | None, measure: str, which: str | None) -> None:
-    """Raises RequestError for an unknown mask, measure or part. None is the default of the model."""
+    """Raises RequestError for an unknown mask, measure or part. None means the model's default."""
     if mask is not None:
         choices.check("mask", mask, choices.MaskName)
     choices.check("measure", measure, choices.MeasureName)
@@ -516,7 +553,7 @@ class Request:
     grouping: the units of the maps if these are not single tokens. Maps between tokens are then never kept.
 
     Raises RequestError for an unknown mask, measure or part (`which`), and TypeError for values of other types. Engines
-    reject requests that exceed the model or that they can't satisfy.
+    reject requests that they can't satisfy.
     """
 
     layers: Selection = "all"
@@ -542,5 +579,5 @@ class Request:
         return choose_heads(self.layers, self.heads, select_layers, partial(select, count=count, what="head"))
 
     def choose_in(self, layers: int, heads: int) -> Choice:
-        """Return the chosen heads of a model with so many layers, and heads in each, as `choose_heads` does."""
+        """Return the chosen heads of a model with this number of layers and heads, as `choose_heads` does."""
         return self.choose(partial(select, count=layers, what="layer"), heads)

@@ -16,6 +16,8 @@ from attncli.report.parts import Cell, Column, HeadGrid, MapAxis, Maps, Panel, P
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from attncli.record import AttentionRecord
+
 __all__ = [
     "Cell",
     "Column",
@@ -34,8 +36,9 @@ __all__ = [
 
 
 class NextCommand(NamedTuple):
-    """A command to type next: its name, and options by name. Others are taken from the last command, unless it stands
-    alone.
+    """A command to type next: its name, and options by name.
+
+    alone: it takes no other options from the last command.
     """
 
     command: str
@@ -47,13 +50,13 @@ class NextCommand(NamedTuple):
 class Report:
     """The result of a feature.
 
-    title: its pieces, from the model to the size of the text. document: makes what --json prints; pieces: makes it in
-    pieces, where it is large. rows: returns the rows of a .csv, given the document. picture: the parts of a picture,
-    where it has others than the report, and of a page, where the report has no map; or what makes them, where that
-    takes long. files: how it is saved in files of other kinds, such as records, by their suffixes. verbatim: text that
-    stdout gets as it is, in place of the parts. holds: False where a check said no. code: the exit code. partial: it
-    was interrupted, and holds what there was by then. next, after_saving: the command to type next, and once a file was
-    saved.
+    title: its pieces, from the model to the size of the text. document: returns the document of --json. pieces: returns
+    the JSON text of a large one, piece by piece. rows: returns the rows of a .csv, given the document. picture: the
+    parts of a picture, if they differ from those of the report, or a function that returns them. A page shows them
+    after the other parts. files: functions that save other kinds of files, such as records, by suffix. records: returns
+    the maps whose cells are the rows of its table, in place of `rows`. verbatim: the text for stdout that replaces the
+    parts. holds: False if a check said no. code: the exit code. partial: True if it was interrupted and is incomplete.
+    next: the command to type next; after_saving: returns the one after a file was saved.
     """
 
     title: Sequence[str]
@@ -62,6 +65,7 @@ class Report:
     rows: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] = lambda document: [document]
     picture: Sequence[Part] | Callable[[], Sequence[Part]] | None = None
     files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    records: Callable[[], "Iterable[AttentionRecord]"] | None = None
     verbatim: str | None = None
     holds: bool | None = None
     code: int = 0
@@ -71,7 +75,7 @@ class Report:
     after_saving: Callable[[Path], NextCommand | None] | None = None
 
     def __str__(self) -> str:
-        """Return the report as a pipe gets it."""
+        """Return the report as it is printed into a pipe."""
         from attncli.report.terminal import text_of
 
         return text_of(self.title, self.parts) if self.verbatim is None else self.verbatim
@@ -86,6 +90,10 @@ class Report:
 
     def to_dataframe(self) -> "DataFrame":
         """Return a pandas DataFrame with the rows and columns of its .csv. Raises RequestError without pandas."""
+        if self.records is not None:
+            from attncli.record.record import cells_of
+
+            return cells_of(self.records())
         return as_dataframe(table_of(self.rows(self.document())))
 
     def save(self, path: str | Path, **printed: Any) -> None:
@@ -101,6 +109,11 @@ class Report:
         if suffix in self.files:
             self.files[suffix](path)
             return
+        if suffix == ".csv" and self.records is not None:
+            from attncli.record import save_records
+
+            save_records(list(self.records()), path)
+            return
         if suffix in DOCUMENTS:
             document = self.document()
             save_document(document, self.rows(document), path)
@@ -112,19 +125,19 @@ class Report:
 
             save_page(page_of(self.title, [*self.parts, *(drawn or ())]), path)
         else:
-            from attncli.report.figure import figure_of
+            from attncli.report.figure import figure_of, title_of
             from attncli.report.figure.drawing import has_dots, save_figure
             from attncli.report.paper import paper
 
             sheet = paper(**printed)
             figure = figure_of(self.title, self.parts if drawn is None else drawn, sheet)
             if sheet.dpi is not None and suffix != ".png" and not has_dots(figure):
-                raise RequestError(f"--dpi has no effect on {path}: its lines have no dots; leave it out")
-            save_figure(figure, path, sheet.dots)
+                raise RequestError(f"--dpi has no effect on {path}: it has no part made of dots; omit it")
+            save_figure(figure, path, sheet.dots, title_of(self.title))
 
 
 class Result:
-    """What a measure found, as data. A subclass says in `report` how any medium shows it."""
+    """The result of a measure, as data. A subclass describes in `report` how media show it."""
 
     def document(self) -> Mapping[str, Any]:
         """Return what --json prints."""
@@ -135,11 +148,11 @@ class Result:
         raise NotImplementedError
 
     def reports(self) -> Iterator[Report]:
-        """Yield what a person is shown, one after the other as it is found; by default the report."""
+        """Yield the reports that are printed, as soon as each is ready; by default only `report`."""
         yield self.report()
 
     def __str__(self) -> str:
-        """Return the result as a pipe gets it."""
+        """Return the result as it is printed into a pipe."""
         return "".join(map(str, self.reports()))
 
     def _repr_html_(self) -> str:

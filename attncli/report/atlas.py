@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from attncli.corpus.statistics import Statistics
     from attncli.report.paper import Paper
 
-OPEN_ENDED = ("entropy", "distance")  # the figures that are no shares of 1
+OPEN_ENDED = ("entropy", "distance")  # the statistics that are not shares, and may exceed 1
 
 
 @dataclass(frozen=True)
 class Atlas(Part):
-    """Entropy by layer, shares of the weight by layer, and all heads, coloured by one figure. Only pictures have it."""
+    """Entropy by layer, shares of the weight by layer, and all heads, coloured by one statistic. It is shown only in
+    pictures.
+    """
 
     statistics: "Statistics"
     by: choices.Figure

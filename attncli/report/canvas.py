@@ -1,5 +1,6 @@
-"""A canvas: the size and abilities of a terminal or a pipe, and text in a width of it."""
+"""A canvas: the size and abilities of a terminal or a pipe, and functions that cut text to a width."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ class Canvas:
     """A terminal or a pipe.
 
     width: its columns. colour: True if it shows colour. unicode: True if it can encode blocks. height: its lines; None
-    for a pipe. typed: writes the next command from its name and options; None if nobody reads it.
+    for a pipe. typed: writes the next command from its name and options; None if no one reads it. light: True if its
+    background is light.
     """
 
     width: int
@@ -20,6 +22,7 @@ class Canvas:
     unicode: bool
     height: int | None = None
     typed: Callable[[str, Mapping[str, Any]], str | None] | None = None
+    light: bool = False
 
     @property
     def strong(self) -> str:
@@ -44,6 +47,14 @@ class Canvas:
     def queries_a_line(self) -> int:
         """The queries on a line of a picture: two if a character can show two coloured squares, else one."""
         return 2 if self.colour and self.unicode else 1
+
+
+LIGHT_NUMBERS = ("7", "15")  # light grey and white among the 16 colours of a terminal
+
+
+def is_light_terminal() -> bool:
+    """Return True if the terminal says in COLORFGBG that its background is light: "0;15"."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in LIGHT_NUMBERS
 
 
 def to_width(text: str, width: int, canvas: Canvas) -> str:

@@ -1,4 +1,4 @@
-"""Two records beside each other: a line each in the terminal; maps A, B and B - A in a picture and on a page."""
+"""Two records compared: one line each in the terminal; maps A, B and B - A in a picture and on a page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,9 +44,8 @@ class TwoRecords(Part):
         return Picture(self.found, self.cells, title, *token_pairs(self.found), paper).draw()
 
     def page(self) -> str:
-        """Return a page with all heads that both have, opened at the one that differs most.
-
-        The same two give the same page.
+        """Return a page with all heads that both have, opened at the one that differs most. The same two records give
+        the same page.
         """
         from attncli.page.packing import TEXTS, Chunks, error_of, pick_levels
         from attncli.page.payload import describe, text_entry
@@ -70,7 +69,7 @@ class TwoRecords(Part):
                 for name, one in zip("AB", both, strict=True)
             ),
             MEANING,
-            f"weights of A and B are stored to within {error_of(levels):.1g}",
+            f"weights of A and B are stored to within {error_of(levels):.8f}",
         ]
         return compared_page(" · ".join(f"{name}: {side}" for name, side in sides), description, about, chunks)
 

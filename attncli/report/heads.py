@@ -9,11 +9,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from attncli.analysis.edges import STRONG, Edge, Usual, clear_patterns, first_is_sink
-from attncli.analysis.patterns import BROAD, HeadSummary, counted_queries, most_attended, strongest, summarise
+from attncli.analysis.patterns import BROAD, GLYPHS, HeadSummary, counted_queries, most_attended, strongest, summarise
 from attncli.base.arrays import Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
-from attncli.record.display import drawn_map
+from attncli.record.display import drawn_map, head_colour
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas, cut, to_width
 from attncli.report.terminal import (
@@ -39,10 +39,6 @@ from attncli.report.terminal import (
 
 # --- glyphs ---------------------------------------------------------------------------------------------
 
-GLYPHS = {
-    "self": "↺", "previous": "←", "next": "→", "first": "⇤", "separator": "■", "punctuation": ",", "same_word": "=",
-    "broad": "·",
-}  # fmt: skip
 ASCII_GLYPHS = GLYPHS | {"self": "o", "previous": "<", "next": ">", "first": "^", "separator": "s", "broad": "."}
 PATTERN_COLOURS = {
     "self": "cyan", "previous": "green", "next": "yellow", "first": "magenta", "separator": "blue",
@@ -89,7 +85,7 @@ def glyph_cell(
         if (layer, head) not in summaries:
             return Text()
         summary = summaries[layer, head]
-        style = PATTERN_COLOURS[summary.label] if canvas.colour else ""
+        style = pattern_colour(summary.label, canvas)
         glyph, entropy = (glyphs[summary.label], style), (bar(summary.entropy / most[row], canvas), canvas.faint)
         mark = (MARK, canvas.strong)
         if (layer, head) not in listed:
@@ -97,6 +93,14 @@ def glyph_cell(
         return Text.assemble(mark, glyph, entropy) if wide > 2 else Text.assemble(glyph, mark)
 
     return cell
+
+
+def pattern_colour(label: str, canvas: Canvas) -> str:
+    """Return the colour of a pattern's glyph: the terminal's own, or one that can be read on a light background."""
+    if not canvas.colour:
+        return ""
+    on_light = canvas.light and label != BROAD
+    return head_colour(list(PATTERN_COLOURS).index(label)) if on_light else PATTERN_COLOURS[label]
 
 
 def glyph_legend(labels: set[str], canvas: Canvas, marked: str) -> list[Text]:
@@ -124,9 +128,9 @@ def bar(share: float, canvas: Canvas) -> str:
 
 # --- all heads, and those worth a closer look -----------------------------------------------------------
 
-LEAST_NAMED, MOST_NAMED = 4, 8  # heads with strong edges: layers stand beside each other so that 4 have room
+LEAST_NAMED, MOST_NAMED = 4, 8  # listed heads with strong edges; layers are drawn side by side to make room for 4
 EDGES = 4  # edges of a head, or patterns, that are named
-WIDE, LIST_WIDTH = 160, 96  # columns from which on a map has room beside the list, and columns of the list then
+WIDE, LIST_WIDTH = 160, 96  # from this width on a map is drawn beside the list; the width of the list then
 PROMPT = 2  # lines of a terminal: an empty one, and the prompt
 
 
@@ -164,10 +168,10 @@ def first_look(
     if wide:
         beside = _map_beside(record, heads[0][0], canvas)
         lines += [Text() for _ in beside[len(lines) :]]
-        for line, other in zip(lines, beside, strict=False):
+        for place, other in enumerate(beside):
             if other.cell_len:
-                line.pad_right(LIST_WIDTH + GAP - line.cell_len)
-                line.append_text(other)
+                gap = " " * (LIST_WIDTH + GAP - lines[place].cell_len)
+                lines[place] = Text.assemble(lines[place], gap, other)  # neither has the other's style
     if next_line:  # the terminal folds it, so that it can be pasted
         lines.append(Text(next_line, canvas.faint, no_wrap=True, overflow="ignore"))
     return lines
@@ -185,7 +189,7 @@ def _map_beside(record: AttentionRecord, edge: Edge, canvas: Canvas) -> list[Tex
         return [Text(name, canvas.strong), *view.map(fitting[0], beside=False)]
     size = PanelSize.of(len(record.keys), room.width, min(LINES, lines))
     pooled = [Text(POOLED, canvas.faint)] if size.pools(record, canvas) else []
-    return [*panel_lines(name, view.weights, size, canvas, canvas.strong), *pooled]
+    return [*panel_lines(name, view.weights, size, canvas, canvas.strong, record.rows), *pooled]
 
 
 def _heads_of(found: Sequence[Sequence[Edge]]) -> list[tuple[int, int]]:
@@ -197,7 +201,7 @@ def _count_line(record: AttentionRecord, found: Sequence[Sequence[Edge]], listed
     """Say how many heads have strong edges, and how many of these are listed."""
     every = len(record.each_head)
     have = "have" if len(found) > 1 else "has"
-    line = f"{len(found) or 'none'} of {every} heads {have} word-to-word edges far above their usual weight"
+    line = f"{len(found) or 'none'} of {every} heads {have} word-to-word edges far above the usual weight"
     if found:
         line += f". The first {listed}:" if listed < len(found) else ":"
     return _folded(line, canvas, canvas.strong)
@@ -222,7 +226,8 @@ def edge_lines(record: AttentionRecord, heads: Sequence[Sequence[Edge]], canvas:
 def _how_chosen(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Text]:
     """Say which edges are listed, and which token is no word."""
     others = over.texts - 1
-    where = f"this text and {others} sample texts" if others else "this text"
+    here = "this text" if record.rows is None else "these rows"
+    where = f"{here} and {others} sample texts" if others else here
     text = (
         f"(In brackets: the usual weight, the larger of the head's mean at that distance in {where}, and the mean that "
         f"other words give that key. Listed: edges at least {STRONG} above it.)"
@@ -231,10 +236,10 @@ def _how_chosen(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Te
 
 
 def sink_note(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """Say that the first token is a sink, where it is one without being special; else nothing."""
+    """Say that the first token is a sink, if it is one and is not special; otherwise nothing."""
     if not first_is_sink(record):
         return []
-    name = numbered_names(record.tokens)[0]
+    name = numbered_names(record.keys)[record.keys.first]
     text = f'(The first token, "{name}", is a sink: every later token sees it. So it does not count as a word.)'
     return _folded(text, canvas, canvas.faint)
 
@@ -261,10 +266,10 @@ def small_maps(record: AttentionRecord, canvas: Canvas, top_k: int = 3) -> list[
             summary = summaries[layer, head]
             share = "" if summary.label == BROAD else f" {two_digits(summary.strength)}"
             caption = f"head {head}  {summary.label.replace('_', ' ')}{share}"
-            drawn = panel_lines(caption, every[layer, head], size, canvas, canvas.strong)
+            drawn = panel_lines(caption, every[layer, head], size, canvas, canvas.strong, record.rows)
             below = to_width(_most_keys(record, layer, head, top_k, size.width), size.width, canvas)
             panels.append([*drawn, Text(below, style=canvas.faint)])
-        lines += in_rows(panels, size.width, canvas)[:-1]
+        lines += in_rows(panels, size.width, canvas)
     return lines
 
 
@@ -281,7 +286,7 @@ def _most_keys(record: AttentionRecord, layer: int, head: int, top_k: int, width
 
 # --- one large map --------------------------------------------------------------------------------------
 
-CELL_WIDTHS = (VALUE_WIDTH, 2, 1)  # the widest that fits is taken
+CELL_WIDTHS = (VALUE_WIDTH, 2, 1)  # the widest that fits is used
 LEAST_KEYS = 12  # columns for a strongest key, at least
 GAP = 2  # columns before strongest keys
 NOTHING = "(may attend to nothing)"
@@ -292,9 +297,9 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     """Return one head as the fullest view for which the canvas has room: a row per query, with its strongest keys.
 
     Cells have their numbers where the width allows it, else only their colour or shade; a text too long even for that
-    is drawn as a picture. The strongest keys stand beside the map where there is room, else below it. Where that is
-    higher than the terminal, the cells become smaller until the keys have room beside them, or the keys go, and a line
-    says so.
+    is drawn as a picture. The strongest keys are beside the map if there is room, else below it. If the view is taller
+    than the terminal, the cells become smaller until the keys fit beside them, or the keys are left out. A line says
+    so.
     """
     view = _HeadView.of(record, layer, head, canvas, top_k)
     if canvas.height is None:
@@ -303,7 +308,7 @@ def one_head(record: AttentionRecord, layer: int, head: int, canvas: Canvas, top
     views = list(view.views())
     smallest = [
         *min(views, key=len),
-        *view.note("longer than the terminal: | less -S turns pages, --words has fewer rows"),
+        *view.note("taller than the terminal: try less -S, or --words for fewer rows"),
     ]
     return next((one for one in views if len(one) <= room), smallest)
 
@@ -325,7 +330,7 @@ class _HeadView:
         weights = drawn_map(record, layer, head)
         names = numbered_names(record.keys)
         keys = [strongest_keys(names, row, top_k) for row in weights]
-        return cls(record, layer, head, canvas, weights, token_labels(record.tokens, canvas), keys)
+        return cls(record, layer, head, canvas, weights, token_labels(record.tokens, canvas, record.rows), keys)
 
     @property
     def left(self) -> int:
@@ -399,7 +404,7 @@ class _HeadView:
         return [*legend, Text(" " * self.left + numbers, style=self.canvas.faint)]
 
     def left_out(self, names: Sequence[str]) -> list[Text]:
-        return self.note(f"no room for {' and '.join(names)}: | less -S") if names else []
+        return self.note(f"no room for {' and '.join(names)}: try less -S") if names else []
 
     def note(self, text: str) -> list[Text]:
         return _folded(text, self.canvas, self.canvas.faint)

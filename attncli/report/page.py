@@ -7,9 +7,9 @@ import numpy as np
 
 from attncli.base import __version__
 from attncli.base.errors import RequestError
-from attncli.base.printable import printable, visible
-from attncli.page.document import assembled, script
-from attncli.page.packing import TEXTS, Chunks, packed
+from attncli.base.printable import as_sentence, printable, visible
+from attncli.page.document import assemble, script
+from attncli.page.packing import TEXTS, Chunks, compress
 from attncli.record.display import CHANGES_DARK, CHANGES_LIGHT, HEAD_COLOURS, WEIGHTS
 from attncli.report.parts import HeadGrid, MapAxis, Maps, Panel, Part, TextLine
 
@@ -18,7 +18,8 @@ BETWEEN = {"tokens": " → ", "heads": ", "}
 
 
 def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
-    """Return one HTML document with the maps or the grid of heads of a report, or the page of its own part.
+    """Return one HTML document with the maps or the grid of heads of a report, or the page that one of its parts makes
+    itself.
 
     The same parts give the same document. Raises RequestError for a report that has none of these.
     """
@@ -42,11 +43,12 @@ def page_of(title: Sequence[str], parts: Sequence[Part]) -> str:
             columns = MapAxis("head", [f"head {head}" for head in part.heads])
             more = [TextLine(sentence, caption=True) for sentence in part.about]
             return panels_page(title, [*parts, *more], part.panels, rows, columns, part.signed, "heads")
-    raise RequestError(f"there is no page of {' · '.join(title)}: save it as .json or .csv")
+    named = " · ".join(title) or "this"
+    raise RequestError(f"there is no page of {named}: save it as .json or .csv; attncli view makes a page of maps")
 
 
 def number_labels(axis: MapAxis) -> MapAxis:
-    """Return an axis whose labels begin with their positions, where they need not be all of a text."""
+    """Return an axis whose labels begin with their positions, if the axis may have only some tokens of a text."""
     if axis.numbers is None:
         return axis
     labels = [f"{place} {visible(label)}" for place, label in zip(axis.places, axis.labels, strict=True)]
@@ -75,11 +77,12 @@ def panels_page(
             "name": one.name,
             "about": one.about,
             "signed": signed and not one.weights,
-            "chunk": chunks.add(packed(one.values.astype("<f4").tobytes())),  # as data.js reads it
+            "marked": list(one.marked),
+            "chunk": chunks.add(compress(one.values.astype("<f4").tobytes())),  # as data.js reads it
         }
         for one in panels
     ]
-    # It opens with the largest number; where signed with the largest change; with scales of their own with the first's.
+    # It opens at the largest number: of all maps, of the changes if signed, or of the first map if scales differ.
     changes = [one for one in panels if signed and not one.weights]
     ranked = changes[:1] or (panels[:1] if apart else panels)
     sizes = np.max([np.abs(np.nan_to_num(one.values)) for one in ranked], axis=0)
@@ -99,19 +102,19 @@ def panels_page(
         "panels": shown,
         "apart": apart,
         "heading": heading,
-        "says": f"{printable(captions[0])}." if captions else "",
+        "says": as_sentence(captions[0]) if captions else "",
         "between": BETWEEN[between],
     }
     return compared_page(heading, description, captions[1:], chunks)
 
 
 def compared_page(heading: str, description: dict[str, Any], about: Sequence[str], chunks: Chunks[str]) -> str:
-    """Return the page of maps beside each other, with the sentences below them and the colours around 0."""
+    """Return the page of maps side by side, with the sentences below them and the colours of signed maps."""
     description = description | {
         "signed": {"light": CHANGES_LIGHT, "dark": CHANGES_DARK},
-        "about": [*map(printable, about), f"made by attncli {__version__}"],
+        "about": [*map(as_sentence, about), f"made by attncli {__version__}"],
     }
-    return assembled(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.there)
+    return assemble(["compare.html"], ["style.css", "compare.css"], script(MAIN), heading, description, chunks.by_name)
 
 
 def axis_entry(axis: MapAxis) -> dict[str, Any]:

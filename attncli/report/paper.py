@@ -1,8 +1,8 @@
-"""Paper: how a picture is printed, by its width, font, title and dots."""
+"""The paper of a picture: its width, font, title and resolution."""
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from attncli.base.errors import RequestError
@@ -15,11 +15,11 @@ WIDEST = 100.0  # inches
 LABEL = 10.0  # points, of labels that have room
 STANDARD = 10.0  # points: the size that other sizes are relative to
 COLUMN_LABEL, LABEL_AN_INCH = 7.0, 2.0  # where the width is given: 7 points in a column, 10 across a page
-SMALLEST = 6.0  # points, where the width is given: what is printed at its size can't be zoomed into
+SMALLEST = 6.0  # points, where the width is given: print has no zoom
 NOTE = 0.9  # of the labels' size: a note, and every other small word
-TITLE = 1.2  # likewise
-MARGIN, PRINTED_MARGIN = 0.15, 0.04  # inches; what is printed at its size has the page's margins around it
-SIZES = (2.0, 72.0)  # points that can be asked for
+TITLE = 1.2  # of the labels' size
+MARGIN, PRINTED_MARGIN = 0.15, 0.04  # inches; print has the margins of the page
+SIZES = (2.0, 72.0)  # points: the range of --font-size
 
 LONGEST_TITLE = 500  # characters
 SCREEN_DPI, PRINT_DPI = 150, 300
@@ -27,9 +27,9 @@ SCREEN_DPI, PRINT_DPI = 150, 300
 
 @dataclass(frozen=True)
 class Paper:
-    """The width, the font, the title and the dots of a picture; None lets the picture decide.
+    """The width, font, title and resolution of a picture; None lets the picture decide.
 
-    width: in inches. font: a family. font_size: in points. dpi: dots an inch.
+    width: in inches. font: a family. font_size: in points. dpi: dots per inch.
     """
 
     width: float | None = None
@@ -38,9 +38,15 @@ class Paper:
     title: str | None = None
     dpi: int | None = None
 
+    def titled(self, usual: Sequence[str]) -> Sequence[str]:
+        """Return the pieces of the title: the one that is set, none in print, which has captions, or else the usual."""
+        if self.title is not None:
+            return [self.title]
+        return usual if self.width is None else []
+
     @property
     def dots(self) -> int:
-        """The dots an inch of the file; more for print, where the width is given."""
+        """The dots per inch of the file; more for print, where the width is given."""
         return self.dpi or (SCREEN_DPI if self.width is None else PRINT_DPI)
 
     @property
@@ -105,7 +111,9 @@ def too_narrow(paper: Paper, needed_on: Callable[[Paper], float]) -> RequestErro
 
 
 def inches(length: str | float) -> float:
-    """Convert a length, as it is typed, to inches. Raises RequestError where it is none, or too large for a picture."""
+    """Convert a length, as it is typed, to inches. Raises RequestError if it is not a length, or too large for a
+    picture.
+    """
     match = LENGTH.fullmatch(str(length))
     value = float(match[1]) * UNITS.get(match[2].lower(), 0.0) if match else 0.0
     if not 0 < value <= WIDEST:

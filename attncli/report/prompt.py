@@ -1,11 +1,11 @@
-"""A prompt beside its answer: each part as dark as its number is large, in a terminal and on a page."""
+"""A prompt with its answer, in a terminal and on a page: parts and sentences are shaded by their numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.base import __version__
-from attncli.base.printable import printable, visible_text
+from attncli.base.printable import as_sentence, printable, visible_text
 from attncli.report.parts import Part
 
 if TYPE_CHECKING:
@@ -17,25 +17,31 @@ DIGITS = 6  # of the numbers of a page
 
 
 class PromptPiece(NamedTuple):
-    """A piece of a prompt: the place of its part, or None, and its text."""
+    """A piece of a prompt: the place of its part, that of its sentence if parts have sentences, and its text."""
 
-    part: int | None
+    part: int
+    sentence: int | None
     text: str
 
 
 class AnswerPiece(NamedTuple):
-    """A piece of an answer: its text, and for each part its share of attention and its effect, None if unknown."""
+    """A piece of an answer: its text, and for each part its share of attention and its effect, None if unknown; and
+    the same for each sentence of the prompt.
+    """
 
     text: str
     shares: Sequence[float]
     effects: Sequence[float | None]
+    sentence_shares: Sequence[float]
+    sentence_effects: Sequence[float | None]
 
 
 @dataclass(frozen=True)
 class PromptAndAnswer(Part):
     """A prompt in pieces, the names of its parts, and an answer: as a whole first, then in pieces.
 
-    facts: for each part sentences about it. about: sentences below the page. A terminal without colour has none of it.
+    facts: for each part sentences about it. about: sentences below the page. A terminal without colour shows none of
+    it.
     """
 
     heading: Sequence[str]
@@ -53,36 +59,43 @@ class PromptAndAnswer(Part):
 
         if not canvas.colour:
             return []
-        effects = self.answer[0].effects
-        largest = max((one for one in effects if one is not None), default=0.0) or 1.0
+        whole = self.answer[0]
+        largest = max((one for one in whole.effects if one is not None), default=0.0) or 1.0
         shown, before = Text(), None
-        for part, text in self.prompt:
-            effect = None if part is None else effects[part]
-            if part is not None and part != before:
+        for part, sentence, text in self.prompt:
+            effect = whole.effects[part]
+            if sentence is not None and whole.sentence_effects[sentence] is not None:
+                effect = whole.sentence_effects[sentence]
+            if part != before:
                 shown.append(f"{printable(self.names[part])} ", canvas.faint)
-            style = "" if effect is None or effect <= 0 else ground(effect / largest, canvas)
+            style = "" if effect is None or effect <= 0 else ground(min(effect / largest, 1.0), canvas)
             shown.append(visible_text(text.strip("\n")), style)
             shown.append("\n" if text.endswith("\n") else " ")
             before = part
         return [shown]
 
     def page(self) -> str:
-        """Return the page: the prompt on the left, the answer on the right, and what is shaded chosen there."""
-        from attncli.page.document import assembled, script
+        """Return the page: the prompt on the left, the answer on the right, and a choice of shadings."""
+        from attncli.page.document import assemble, script
 
         def known(numbers: Sequence[float | None]) -> list[float | None]:
             return [None if one is None else round(float(one), DIGITS) for one in numbers]
 
         description = {
             "names": [printable(name) for name in self.names],
-            "prompt": [[part, text] for part, text in self.prompt],
+            "prompt": [list(one) for one in self.prompt],
             "answer": [
-                {"text": one.text, "share": known(one.shares), "effect": known(one.effects)} for one in self.answer
+                {
+                    "text": one.text,
+                    "parts": {"share": known(one.shares), "effect": known(one.effects)},
+                    "sentences": {"share": known(one.sentence_shares), "effect": known(one.sentence_effects)},
+                }
+                for one in self.answer
             ],
-            "facts": [list(map(printable, some)) for some in self.facts],
-            "says": list(map(printable, self.says)),
-            "about": [*map(printable, self.about), f"made by attncli {__version__}"],
+            "facts": [list(map(as_sentence, some)) for some in self.facts],
+            "says": list(map(as_sentence, self.says)),
+            "about": [*map(as_sentence, self.about), f"made by attncli {__version__}"],
         }
         heading = " · ".join(map(printable, self.heading))
         code = script("sources")
-        return assembled(["sources.html"], ["style.css", "sources.css"], code, heading, description, {})
+        return assemble(["sources.html"], ["style.css", "sources.css"], code, heading, description, {})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attncli.record import AttentionRecord
+from attncli.record.grouping import LONG
 from attncli.report.parts import Part
 
 if TYPE_CHECKING:
@@ -75,18 +76,18 @@ class SmallMaps(_Heads):
 
 @dataclass(frozen=True)
 class HeadMap(_Heads):
-    """One head as a large map with the strongest keys of every query."""
+    """One head as a large map with the strongest keys of every query; a pipe gets all numbers of at most LONG keys."""
 
     top_k: int
 
     def terminal(self, canvas: "Canvas") -> "list[RenderableType]":
-        """Draw the map; a pipe gets all numbers."""
         from rich.text import Text
 
         from attncli.report.heads import one_head
 
         [layer], [head] = self.record.layers, self.record.heads
-        room = self.below(canvas) if canvas.height is not None else replace(canvas, width=ENDLESS)
+        endless = canvas.height is None and len(self.record.keys) <= LONG
+        room = replace(canvas, width=ENDLESS) if endless else self.below(canvas)
         return [*one_head(self.record, layer, head, room, self.top_k), Text()]
 
 

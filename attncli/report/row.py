@@ -1,4 +1,4 @@
-"""A row of a map as bars: a row a key, a column of bars a step from scores to weights and values."""
+"""A row of a map as bars: a row per key, and a column of bars per step from scores to weights and values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowBars(Part):
-    """The bars of a row. Only pictures have it. query: the place of the query among the keys, if it is one of them."""
+    """The bars of a row, shown only in pictures. query: the place of the query among the keys, if it is one of them."""
 
     keys: Sequence[RowKey]
     steps: Sequence[BarStep]

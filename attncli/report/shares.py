@@ -16,16 +16,16 @@ BarSide = Literal["bar", "mark", "faint", ""]
 
 @dataclass(frozen=True)
 class ShareBars(Part):
-    """Blocks of rows of bars below each other. Only pictures have it.
+    """Blocks of rows of bars, one below another, shown only in pictures.
 
-    about: for each column of words, what its colour says that it is about. leaving: the places of columns that a narrow
-    picture does without, in this order. notes: sentences above the bars. title: the title of the picture, unless it is
-    printed under another one. most: the number of a whole bar; None where it is 100 %.
+    about: the part of a row that each column of words is about, shown by its colour. drop_order: the places of columns
+    that a narrow picture drops, in this order. notes: sentences above the bars. title: the title of the picture, unless
+    it is printed under another one. most: the number of a whole bar; None where it is 100 %.
     """
 
     blocks: Sequence[BarBlock]
     about: Sequence[BarSide]
-    leaving: Sequence[int]
+    drop_order: Sequence[int]
     notes: Sequence[str]
     title: Sequence[str]
     most: float | None = None
@@ -33,5 +33,5 @@ class ShareBars(Part):
     def figure(self, title: Sequence[str], paper: "Paper") -> "Figure":
         from attncli.report.figure.shares import draw_shares
 
-        named = self.title if paper.title is None else title
-        return draw_shares(self.blocks, self.about, self.leaving, self.notes, named, paper, self.most)
+        shown = paper.titled(self.title)
+        return draw_shares(self.blocks, self.about, self.drop_order, self.notes, shown, paper, self.most)

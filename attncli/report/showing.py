@@ -1,7 +1,7 @@
 """Show a record, as in pandas: `record.page()`, `record.figure()`, and in a notebook.
 
 A record names this module (`SHOWING` in `record/record.py`), and imports it when it is asked to show itself. A
-medium is imported when it is asked for, so that a page needs no matplotlib.
+medium is imported when it is needed, so that a page needs no matplotlib.
 """
 
 import html
@@ -16,10 +16,10 @@ from attncli.record.selection import Heads, Selection
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What a notebook keeps of a record. An .ipynb holds it as it is, and a notebook of ten is opened, mailed and compared.
+# The page that a notebook stores of a record. A notebook with ten of them must still be easy to open, mail and compare.
 MOST = 1_400_000  # characters, of which ROOM are maps
 ROOM = 1_150_000
-TRIED = 2_000_000  # weights: of more there is no room for all
+TRIED = 2_000_000  # weights: a page of more would exceed MOST
 
 
 def page(
@@ -65,21 +65,22 @@ def figure(
     option.
     """
     from attncli.report.figure.drawing import save_figure
-    from attncli.report.figure.record import Appearance, What, heatmap
+    from attncli.report.figure.record import Appearance, What, describe, heatmap
     from attncli.report.paper import Paper, paper
 
     what, printed = (
         {one.name: options.pop(one.name) for one in fields(kind) if one.name in options} for kind in (What, Paper)
     )
     sheet = paper(**printed)
-    drawn = heatmap(record.select(layers, heads), What(**what), Appearance(**options), sheet)
+    selected, content = record.select(layers, heads), What(**what)
+    drawn = heatmap(selected, content, Appearance(**options), sheet)
     if path is not None:
-        save_figure(drawn, path, sheet.dots)
+        save_figure(drawn, path, sheet.dots, describe(selected, content))
     return drawn
 
 
 def notebook(record: AttentionRecord) -> str:
-    """Return the page in a frame, for a notebook to keep: all of it where it is small, else a small one."""
+    """Return a page in a frame, for a notebook to keep: the whole page if it is small enough, else a reduced one."""
     from attncli.page.document import frame
 
     if record.weights.size <= TRIED:
@@ -108,8 +109,8 @@ def small(record: AttentionRecord) -> tuple[str, str]:
     every = record.each_head
     layer, head = next((one for one in every if one not in kept.heads), every[0])
     caption = (
-        f"Here are {len(kept.heads)} of {len(every)} heads in full, those whose edges between words are farthest above "
-        f"what is usual, as many as there is room for: {names}. The others are small maps. "
+        f"{len(kept.heads)} of {len(every)} heads are here in full: {names}. Their word-to-word edges are farthest "
+        "above the usual weight. The others are small maps. "
         f"record.select(layers={layer}, heads={head}) shows one in full; "
         f'record.page("all.html") makes a page of all{with_vectors}.'
     )

@@ -21,9 +21,23 @@ from rich.text import Text
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import printable, visible
 from attncli.record import AttentionRecord
-from attncli.record.display import ABOVE, BELOW, HIDDEN, hides, pool
+from attncli.record.display import ABOVE, BELOW, HIDDEN, WEIGHTS, hides, pool
+from attncli.record.grouping import LONG
 from attncli.report.canvas import Canvas, cut, to_width
-from attncli.report.parts import Cell, HeadGrid, HeadLetters, MapAxis, Maps, Part, Ranking, TextLine, TextStyle, in_cell
+from attncli.report.parts import (
+    Cell,
+    HeadGrid,
+    HeadLetters,
+    MapAxis,
+    Maps,
+    Part,
+    Ranking,
+    TextLine,
+    TextStyle,
+    in_powers,
+    three_digits,
+    write_cell,
+)
 from attncli.report.parts import Table as ReportTable
 from attncli.text.tokens import Tokens, characters, unknown_name
 
@@ -32,12 +46,13 @@ WRONG = "bold red"
 # --- tables and sentences -----------------------------------------------------------------------------
 
 
-PIPED = 120  # columns of output in a pipe, unless its data needs more
+PIPED = 120  # columns of output in a pipe, unless its data needs more, and of sentences everywhere
 LEAST_NAME, LEAST_PROSE = 14, 28  # columns that names are cut down to, and that prose folds down to
-GAPS = (3, 2, 1)  # columns between columns, the wide ones first
-EDGES = 2  # columns left and right of a table
+GAPS = (3, 2, 1)  # spaces between columns, the widest gap first
+EDGES = 2  # spaces left and right of a table together
 CHINESE = re.compile("[\u4e00-\u9fff]")
 HANGING = "  "  # before the rest of a sentence that was folded
+NAMED = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S+(?: \S+)*$")  # a name, one wide gap, and a text
 
 # The content of a column, by rich's name for its overflow.
 NUMBERS: Final = "ignore"
@@ -49,40 +64,47 @@ class FittedTable(Table):
     """A table without a frame that fits its terminal. `plain_table` makes it.
 
     On a narrow terminal it shrinks in this order until it fits: smaller gaps, headings folded at words, folded
-    sentences, cut names, fewer columns. Columns of `goes` leave first, then others from the right, never the first
-    column. A line below names them. Numbers are never cut. A pipe gets every column and name; sentences fold if the
-    table would be wider than 120 columns.
+    sentences, cut names, fewer columns. Columns of `dropped_first` are dropped first, then others from the right, never
+    the first column. A line below names them. Numbers are never cut. A pipe gets every column and name; sentences fold
+    if the table would be wider than 120 columns.
+
+    An empty line stands above and below it; `after_gap` leaves out the one above.
     """
 
-    goes: Sequence[str] = ()
+    dropped_first: Sequence[str] = ()
+    after_gap = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown, gone, gap = list(self.columns), [], GAPS[0]
+        shown, gone, gap = list(self.columns), list[Column](), GAPS[0]
         widths = [natural(column) for column in shown]
         if options.is_terminal:
-            for column in self.going():
+            for column in self.drop_order():
                 if narrowest(shown) <= options.max_width:
                     break
                 shown.remove(column)
-                gone.append(" ".join(plain_text(column.header).split()))
+            gone = [column for column in self.columns if column not in shown]
             widths = [natural(column) for column in shown]
             gap = next((gap for gap in GAPS if table_width(widths, gap) <= options.max_width), GAPS[-1])
             over = table_width(widths, gap) - options.max_width
             widths = narrowed(shown, widths, over, (NUMBERS, PROSE, NAMES))
         else:
             widths = narrowed(shown, widths, table_width(widths, gap) - PIPED, (PROSE,))
-        yield self.of(shown, widths, gap, "~" if options.ascii_only else "…")
+        made = console.render(self.of(shown, widths, gap, "~" if options.ascii_only else "…"), options)
+        if self.after_gap:
+            next(segment for segment in made if segment.text == "\n")
+        yield from made
         if gone:
-            yield Prose(f"no room for {', '.join(gone)}: a wider terminal or --json has what is left out", "dim")
+            names = [" ".join(plain_text(column.header).split()) for column in gone]
+            yield Prose(f"no room for {', '.join(names)}: widen the terminal, or use --json\n", "dim")
 
     def fits(self, width: int) -> bool:
         """Return True if all columns fit a terminal of this width."""
         return narrowest(self.columns) <= width
 
-    def going(self) -> list[Column]:
-        """Return the columns that may leave, in their order of leaving."""
+    def drop_order(self) -> list[Column]:
+        """Return the columns that may be dropped, in this order."""
         by_name = {plain_text(column.header): column for column in self.columns[1:]}
-        first = [by_name[name] for name in self.goes]
+        first = [by_name[name] for name in self.dropped_first]
         return first + [column for column in reversed(self.columns[1:]) if column not in first]
 
     def of(self, columns: Sequence[Column], widths: Sequence[int], gap: int, ellipsis: str) -> Table:
@@ -98,15 +120,15 @@ class FittedTable(Table):
 
 
 def plain_table(
-    first: str, *others: str, names: Sequence[str] = (), prose: Sequence[str] = (), goes: Sequence[str] = ()
+    first: str, *others: str, names: Sequence[str] = (), prose: Sequence[str] = (), dropped_first: Sequence[str] = ()
 ) -> FittedTable:
     """Make a table whose first column holds names. The others hold numbers, or names or sentences if listed.
 
-    names, prose: the headings of the columns with names and with sentences. goes: the columns that leave a narrow
-    terminal first, the least important at the beginning.
+    names, prose: the headings of the columns with names and with sentences. dropped_first: the columns
+    that a narrow terminal drops, the least important first.
     """
     table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.goes = goes
+    table.dropped_first = dropped_first
     for name in (first, *others):
         if name in prose:
             table.add_column(name, overflow=PROSE)
@@ -133,7 +155,7 @@ def natural(column: Column) -> int:
 
 
 def least(column: Column) -> int:
-    """Return the least width: that of the longest number or heading word. Names and prose may be shorter."""
+    """Return the least width: that of the longest number or heading word. Names and prose may be narrower."""
     most = {NAMES: LEAST_NAME, PROSE: LEAST_PROSE}.get(str(column.overflow))
     content = widest(column.cells)
     return max(widest(plain_text(column.header).split()), content if most is None else min(content, most))
@@ -178,32 +200,42 @@ def fit(column: Column, cell: RenderableType, width: int, ellipsis: str) -> Rend
 
 
 class Prose:
-    """Sentences that fold at words, at the width of the terminal, or at 120 columns in a pipe."""
+    """Sentences that fold at words, at the width of the terminal, but at most 120 columns wide."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self.plain = text
         self.style = style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width if options.is_terminal else PIPED
-        yield Text("\n".join(fold(self.plain, width)), self.style)
+        yield Text("\n".join(fold(self.plain, min(options.max_width, PIPED))), self.style)
 
 
 def fold(text: str, width: int) -> Iterator[str]:
     """Yield the lines of a text, each at most `width` columns wide unless a word is longer.
 
-    A line folds at a wide gap, as between figures, if it has one, else at a word. The rest is indented by two columns.
+    A line folds at a wide gap, as between figures, if it has one, else at a word. The rest is indented by two columns,
+    or stands below the text after a name and one wide gap.
     """
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())] + HANGING
-        made = ""
-        for piece in pieces(line, width - len(indent)):
-            if made.strip() and cell_len(made + piece) > width:
-                yield made
-                made = indent + piece.lstrip()
-            else:
-                made += piece
-        yield made
+        named, words = NAMED.match(line), re.findall(r"\s*\S+", line)
+        left = cell_len(named[1]) if named else width
+        if left <= width // 3 and left + max(cell_len(word.strip()) for word in words) <= width:
+            yield from fill(words, width, " " * left)
+        else:
+            yield from fill(pieces(line, width - len(indent)), width, indent)
+
+
+def fill(pieces: Iterable[str], width: int, indent: str) -> Iterator[str]:
+    """Yield lines of pieces, as many on each as fit; the lines after the first one begin with `indent`."""
+    made = ""
+    for piece in pieces:
+        if made.strip() and cell_len(made + piece) > width:
+            yield made
+            made = indent + piece.lstrip()
+        else:
+            made += piece
+    yield made
 
 
 def pieces(line: str, width: int) -> Iterator[str]:
@@ -215,15 +247,17 @@ def pieces(line: str, width: int) -> Iterator[str]:
 # --- colours of weights -------------------------------------------------------------------------------
 
 
-# Dark to bright, even steps to the eye: colours of "inferno" (matplotlib), at equal distances.
+# Colours of matplotlib's "inferno" at equal distances, from dark to bright, in steps that look equal.
 COLOURS = (
     (0, 0, 4), (27, 12, 65), (74, 12, 107), (120, 28, 109), (165, 44, 96), (207, 68, 70),
     (237, 105, 37), (251, 155, 6), (247, 209, 61), (252, 255, 164),
 )  # fmt: skip
+# For a light background: from white to dark, as on a page.
+ON_LIGHT = tuple((int(one[1:3], 16), int(one[3:5], 16), int(one[5:7], 16)) for one in WEIGHTS)
 SHADES = " ░▒▓█"
 ASCII_SHADES = " .:-=+*#%@"
-GREY = "rgb(98,98,98)"
-HATCH, ASCII_HATCH, HATCH_INK = "╱", "/", "rgb(160,160,160)"
+GREY, LIGHT_GREY = "rgb(98,98,98)", "rgb(222,222,222)"  # hidden cells, on a dark and a light background
+HATCH, ASCII_HATCH, HATCH_INK, LIGHT_HATCH_INK = "╱", "/", "rgb(160,160,160)", "rgb(130,130,130)"
 VALUE_WIDTH = 4  # columns of a cell with its number in it
 
 
@@ -233,33 +267,34 @@ def brightness(weight: float) -> float:
 
 
 @cache
-def colour_at(step: int) -> tuple[int, int, int]:
+def colour_at(step: int, light: bool = False) -> tuple[int, int, int]:
     """Return the colour of brightness step / 100."""
-    place = step / 100 * (len(COLOURS) - 1)
-    low = min(int(place), len(COLOURS) - 2)
+    colours = ON_LIGHT if light else COLOURS
+    place = step / 100 * (len(colours) - 1)
+    low = min(int(place), len(colours) - 2)
     share = place - low
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(COLOURS[low], COLOURS[low + 1], strict=True))
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(colours[low], colours[low + 1], strict=True))
     return red, green, blue
 
 
-def colour(weight: float) -> str:
+def colour(weight: float, light: bool = False) -> str:
     """Return the colour of a weight, as rich writes it."""
     if math.isnan(weight):
-        return GREY
-    red, green, blue = colour_at(round(100 * brightness(weight)))
+        return LIGHT_GREY if light else GREY
+    red, green, blue = colour_at(round(100 * brightness(weight)), light)
     return f"rgb({red},{green},{blue})"
 
 
-def ink(weight: float) -> str:
+def ink(weight: float, light: bool = False) -> str:
     """Return a colour that can be read on `colour(weight)`."""
     if math.isnan(weight):
-        return HATCH_INK
-    return "black" if brightness(weight) > 0.6 else "white"
+        return LIGHT_HATCH_INK if light else HATCH_INK
+    return "black" if (brightness(weight) < 0.55 if light else brightness(weight) > 0.6) else "white"
 
 
 def ground(weight: float, canvas: Canvas) -> str:
     """Return the style of a text on a weight's colour; "" without colour."""
-    return f"{ink(weight)} on {colour(weight)}" if canvas.colour else ""
+    return f"{ink(weight, canvas.light)} on {colour(weight, canvas.light)}" if canvas.colour else ""
 
 
 def shade(weight: float, unicode: bool) -> str:
@@ -277,48 +312,60 @@ def two_digits(weight: float) -> str:
     return f"{weight:.2f}"[1:] if weight >= 0.005 else ""
 
 
+def written_weight(weight: float, canvas: Canvas) -> str:
+    """Write a weight in a cell: as `two_digits`, with a dot for one that rounds to 0."""
+    return two_digits(weight) or ("·" if canvas.unicode else ".")
+
+
 def cell_text(weight: float, width: int, canvas: Canvas) -> tuple[str, str]:
     """Return the text of a cell of a map that is `width` columns wide, and its style."""
     if math.isnan(weight):
         hatch = shade(weight, canvas.unicode)
         return f"{hatch:>{width}}" if width == VALUE_WIDTH else hatch * width, ground(weight, canvas)
-    content = f"{two_digits(weight):>{width}}" if width == VALUE_WIDTH else " " * width
     if canvas.colour:
-        return content, ground(weight, canvas)
+        return f"{two_digits(weight) if width == VALUE_WIDTH else '':>{width}}", ground(weight, canvas)
     if width == VALUE_WIDTH:
-        return content if content.strip() else f"{'·' if canvas.unicode else '.':>{width}}", ""
+        return f"{written_weight(weight, canvas):>{width}}", ""
     return shade(weight, canvas.unicode) * width, ""
 
 
 # --- signed numbers -----------------------------------------------------------------------------------
 
 
-MARKED = 1 / 3  # of the largest number, from which on a cell without colour has a sign
-
-
-def largest(part: Doubles) -> float:
-    """Return the largest absolute number; 0 if all are hidden (NaN)."""
-    return float(np.nanmax(np.abs(part), initial=0.0)) if not np.isnan(part).all() else 0.0
+MARKED = 1 / 3  # without colour, cells above this share of the largest number show their sign
 
 
 def signed_map(
-    part: Doubles, most: float, labels: Sequence[str], canvas: Canvas, keys: Sequence[int] | None = None
+    part: Doubles,
+    most: float,
+    labels: Sequence[str],
+    canvas: Canvas,
+    keys: Sequence[int] | None = None,
+    power: int = 0,
+    weights: bool = False,
 ) -> list[Text]:
     """Return the rows of a map `[query, key]` as lines, each after its label.
 
-    Cells without room for a number show their colour, or their sign without colour. most: the largest absolute number.
-    keys: the numbers of the columns if they are not all keys.
+    Cells without room for a number show their colour, or their sign without colour; the last line says so. most: the
+    largest absolute number. keys: the numbers of the columns if they are not all keys. power: as in `write_cell`.
+    weights: the numbers are weights, which are written as in maps of weights.
     """
-    cells = [["" if number != number else in_cell(number) for number in row] for row in part.tolist()]
+
+    def written(number: float) -> str:
+        if number != number:
+            return ""
+        return written_weight(number, canvas) if weights else write_cell(number, power)
+
+    cells = [[written(number) for number in row] for row in part.tolist()]
     numbered = 1 + max(len(cell) for row in cells for cell in row)
     room = canvas.width - len(labels[0]) - 1
     wide = next((cell for cell in (numbered, 2, 1) if cell * part.shape[1] <= room), 1)
     lines = []
     numbers = column_numbers(range(part.shape[1]) if keys is None else keys, wide)
     lines.append(Text(" " * (len(labels[0]) + 1) + numbers, style=canvas.faint))
-    for label, row, written in zip(labels, part.tolist(), cells, strict=True):
+    for label, row, texts in zip(labels, part.tolist(), cells, strict=True):
         line = Text(f"{label} ")
-        for number, cell in zip(row, written, strict=True):
+        for number, cell in zip(row, texts, strict=True):
             line.append(
                 f"{cell:>{wide}}" if wide == numbered else signed_cell(number, most, wide, canvas),
                 "" if number != number else signed_ground(number / (most or 1), canvas),
@@ -326,6 +373,11 @@ def signed_map(
         if not canvas.colour:  # a cell with a colour is made of spaces
             line.rstrip()
         lines.append(line)
+    if wide < numbered:
+        says = f"red is above 0, blue below, the full colour is {three_digits(most)}"
+        if not canvas.colour:
+            says = f"+ and - are at least {three_digits(MARKED * most)} from 0, the largest is {three_digits(most)}"
+        lines += [Text(line, canvas.faint) for line in fold(f"no room for the numbers: {says}", canvas.width)]
     return lines
 
 
@@ -345,11 +397,13 @@ def signed_cell(number: float, most: float, wide: int, canvas: Canvas) -> str:
 
 
 def signed_ground(share: float, canvas: Canvas) -> str:
-    """Return the style of a cell, from -1 to 1; "" without colour."""
+    """Return the style of a cell with a share from -1 to 1; "" without colour."""
     if not canvas.colour:
         return ""
-    red, green, blue = (round(abs(share) * one) for one in (ABOVE if share > 0 else BELOW))
-    return f"white on rgb({red},{green},{blue})"
+    around_0 = 255 if canvas.light else 0
+    ends = ABOVE if share > 0 else BELOW
+    red, green, blue = (round(around_0 + abs(share) * (one - around_0)) for one in ends)
+    return f"{'black' if canvas.light and abs(share) < 0.8 else 'white'} on rgb({red},{green},{blue})"
 
 
 # --- grids of heads -----------------------------------------------------------------------------------
@@ -359,9 +413,10 @@ LAYERS_APART = 2  # columns between layers that stand beside each other
 
 
 class GridLayout(NamedTuple):
-    """Columns of a head, heads beside each other, layers beside each other, and the largest number of a layer.
+    """The layout of a grid of heads, in columns of the terminal.
 
-    named: "layer 3" stands before the heads of a layer, otherwise "3".
+    cell: the columns of a head. heads, across: the number of heads and of layers side by side. last: the largest number
+    of a layer. named: the heads of a layer follow "layer 3", otherwise "3".
     """
 
     cell: int
@@ -422,8 +477,9 @@ def head_grid(
 
 
 def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[int], lines: int | None) -> GridLayout:
-    """Put as few layers beside each other as the lines ask for, then as wide as possible; fewer where the width does
-    not allow that many.
+    """Choose the layout with the fewest layers side by side that fits the lines, then the widest.
+
+    If none fits the lines, choose as many layers side by side as the width allows.
     """
     most = 1 if lines is None else len(layers)
     last = max(layers)
@@ -441,26 +497,35 @@ def layout_of(layers: Sequence[int], heads: int, columns: int, widths: Sequence[
 
 
 def title(parts: Sequence[str], canvas: Canvas) -> Text:
-    return Text((" · " if canvas.unicode else " | ").join(parts), style=canvas.strong)
+    """Return the parts of a title on one line; a terminal folds it between parts."""
+    mark = " ·" if canvas.unicode else " |"
+    marked = [f"{' ' if place else ''}{part}{mark}" for place, part in enumerate(parts)]
+    marked[-1] = marked[-1].removesuffix(mark)
+    if canvas.height is None:
+        return Text("".join(marked), style=canvas.strong)
+    room = canvas.width - len(HANGING)
+    words = chain(*([part] if cell_len(part) <= room else re.findall(r"\s*\S+", part) for part in marked))
+    return Text("\n".join(fill(words, canvas.width, HANGING)), style=canvas.strong)
 
 
 def legends(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """Return the tokens of the queries, and those of the keys if they are of another text."""
+    """Return the tokens of the queries, and the tokens of the keys if they differ."""
     if record.key_tokens is None:
         return legend(record.tokens, canvas)
-    return [Text("queries", style=canvas.faint), *legend(record.tokens, canvas), *key_legend(record, canvas)]
+    queries = legend(record.tokens, canvas, record.rows)
+    return [Text("queries", style=canvas.faint), *queries, *key_legend(record, canvas)]
 
 
 def key_legend(record: AttentionRecord, canvas: Canvas) -> list[Text]:
-    """Return the tokens of the keys if they are of another text; else nothing."""
-    if record.key_tokens is None:
+    """Return the tokens of the keys if they differ from the queries and are at most LONG; otherwise nothing."""
+    if record.key_tokens is None or len(record.key_tokens) > LONG:
         return []
     return [Text("keys", style=canvas.faint), *legend(record.key_tokens, canvas)]
 
 
-def legend(tokens: Tokens, canvas: Canvas) -> list[Text]:
-    """Return the tokens with their numbers, and explain the mark of an unknown one."""
-    return [*numbered_labels(MapAxis("", tokens.shown), canvas), *unknown_note(tokens, canvas)]
+def legend(tokens: Tokens, canvas: Canvas, numbers: Sequence[int] | None = None) -> list[Text]:
+    """Return the tokens with their numbers, by default from 0, and explain the mark of an unknown one."""
+    return [*numbered_labels(MapAxis("", tokens.shown, numbers), canvas), *unknown_note(tokens, canvas)]
 
 
 def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
@@ -468,7 +533,7 @@ def unknown_note(tokens: Tokens, canvas: Canvas) -> list[Text]:
     token = next((token for token in tokens.shown if unknown_name(token)), None)
     if token is None:
         return []
-    notes = [f"{token}: {characters(token)} is not in the vocabulary, the model reads {unknown_name(token)}"]
+    notes = [f"{token}: {characters(token)} is not in the vocabulary, so the model reads {unknown_name(token)}"]
     chinese = [token for token in tokens.shown if CHINESE.search(token)]
     unknown = [token for token in chinese if unknown_name(token)]
     if 2 * len(unknown) > len(chinese) > 1:
@@ -485,7 +550,7 @@ def scale(canvas: Canvas, *maps: Floats) -> Text:
     for step in range(13):
         weight = (step / 12) ** 2
         if canvas.colour:
-            text.append(" ", style=f"on {colour(weight)}")
+            text.append(" ", style=f"on {colour(weight, canvas.light)}")
         else:
             text.append(shade(weight, canvas.unicode))
     text.append(" 1")
@@ -500,11 +565,11 @@ def scale(canvas: Canvas, *maps: Floats) -> Text:
 # --- small maps ---------------------------------------------------------------------------------------
 
 
-NARROWEST = 20  # columns of a caption, at the least
-LINES = 32  # a small map is at most so many lines high
+NARROWEST = 20  # columns of a caption, at least
+LINES = 32  # lines of a small map, at most
 APART = 2  # columns between maps
 NUMBERS_WIDTH = 6  # columns before a map for the numbers of two queries: "62,63 "
-POOLED = "a cell is the largest of the weights that fall into it"
+POOLED = "each cell shows the largest of the weights that it covers"
 
 
 @dataclass(frozen=True)
@@ -521,7 +586,7 @@ class PanelSize:
 
     @classmethod
     def of(cls, keys: int, width: int, lines: int = LINES, caption: int = NARROWEST) -> "PanelSize":
-        """Fit maps of so many keys into at most `width` columns."""
+        """Fit maps with this number of keys into at most `width` columns."""
         numbered = keys + NUMBERS_WIDTH <= width
         columns = min(keys, width)
         taken = columns + NUMBERS_WIDTH if numbered else columns
@@ -532,18 +597,27 @@ class PanelSize:
         return self.columns < len(record.keys) or self.lines * canvas.queries_a_line < len(record.tokens)
 
 
-def panel_lines(caption: str, weights: Floats, size: PanelSize, canvas: Canvas, style: str = "") -> list[Text]:
+def panel_lines(
+    caption: str,
+    weights: Floats,
+    size: PanelSize,
+    canvas: Canvas,
+    style: str = "",
+    rows: Sequence[int] | None = None,
+) -> list[Text]:
     """Return a small map under its caption, with the numbers of its tokens if each token has its own cell.
 
-    The last digit of a key stands above its column. The numbers of one or two queries stand before their line.
+    The last digit of a key stands above its column. The numbers of one or two queries stand before their line. rows:
+    the numbers of the queries, by default from 0.
     """
     drawn = picture(weights, canvas, size.columns, size.lines)
     queries, keys = weights.shape
     if size.numbered and keys <= size.columns and queries <= size.lines * canvas.queries_a_line:
         step = canvas.queries_a_line
-        numbers = [",".join(map(str, range(start, min(start + step, queries)))) for start in range(0, queries, step)]
+        every = list(range(queries) if rows is None else rows)
+        numbers = [",".join(map(str, every[start : start + step])) for start in range(0, queries, step)]
         drawn = [
-            Text(f"{one:>{NUMBERS_WIDTH - 1}} ", canvas.faint).append(line)
+            Text.assemble((f"{one if len(one) < NUMBERS_WIDTH else '':>{NUMBERS_WIDTH - 1}} ", canvas.faint), line)
             for one, line in zip(numbers, drawn, strict=True)
         ]
         digits = "".join(str(key % 10) for key in range(keys))
@@ -555,25 +629,26 @@ def picture(weights: Floats, canvas: Canvas, columns: int, lines: int) -> list[T
     """Return a drawn map as lines: two queries per line with colour, one without. A large map is pooled."""
     rows = pool(weights, lines * canvas.queries_a_line, columns).tolist()
     if canvas.queries_a_line == 2:
-        return [half_blocks(upper, lower) for upper, lower in zip_longest(rows[::2], rows[1::2])]
+        return [half_blocks(upper, lower, canvas.light) for upper, lower in zip_longest(rows[::2], rows[1::2])]
     if canvas.colour:
         return [Text.assemble(*(cell_text(weight, 1, canvas) for weight in row)) for row in rows]
     return [Text("".join(shade(weight, canvas.unicode) for weight in row)) for row in rows]
 
 
-def half_blocks(upper: Sequence[float], lower: Sequence[float] | None) -> Text:
+def half_blocks(upper: Sequence[float], lower: Sequence[float] | None, light: bool) -> Text:
     """Return a line of two queries, hatched where both are hidden. The last line may have only one."""
     if lower is None:
-        return Text.assemble(*(("▀", colour(top)) for top in upper))
+        return Text.assemble(*(("▀", colour(top, light)) for top in upper))
     line = Text()
     for top, bottom in zip(upper, lower, strict=True):
         hidden = math.isnan(top) and math.isnan(bottom)
-        line.append(HATCH if hidden else "▀", f"{ink(top) if hidden else colour(top)} on {colour(bottom)}")
+        above = ink(top, light) if hidden else colour(top, light)
+        line.append(HATCH if hidden else "▀", f"{above} on {colour(bottom, light)}")
     return line
 
 
 def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Text]:
-    """Return panels of `width` columns in rows that fit the canvas, with an empty line after each row.
+    """Return panels of `width` columns in rows that fit the canvas, with an empty line between rows.
 
     rich's `Columns` would leave spaces at the ends of lines.
     """
@@ -586,13 +661,13 @@ def in_rows(panels: Sequence[list[Text]], width: int, canvas: Canvas) -> list[Te
             lines.append(Text(" " * APART).join(parts))
             lines[-1].rstrip()
         lines.append(Text())
-    return lines
+    return lines[:-1]
 
 
 # --- reports ------------------------------------------------------------------------------------------
 
-LONGEST_LIST = 24  # lines of a map of weights, at most
-ROW_LABEL = 14  # columns of a row's label, at least; more on a wide canvas
+MAP_LINES = 24  # lines of a map of weights, at most
+ROW_LABEL = 14  # columns of a row's label, at most on a narrow canvas; a wide one has room for more
 
 
 def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> list[RenderableType]:
@@ -604,7 +679,9 @@ def lines_of(heading: Sequence[str], parts: Sequence[Part], canvas: Canvas) -> l
             shown.append(made(printable(part.text), style_of(part.style, canvas)))
         elif isinstance(part, ReportTable):
             shown += [Text(part.title, style=canvas.strong)] if part.title else []
-            shown.append(table_of(part, canvas))
+            table, before = table_of(part, canvas), shown[-1] if shown else None
+            table.after_gap = isinstance(before, FittedTable) or (isinstance(before, Text) and not before.plain)
+            shown.append(table)
         elif isinstance(part, Ranking):
             shown.append(ranking_table(part, canvas))
         elif isinstance(part, Maps):
@@ -622,15 +699,15 @@ def style_of(style: TextStyle, canvas: Canvas) -> str:
 
 
 def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
-    """Return a report's table as one that fits where it is printed, its cells on the colours of their shares."""
+    """Convert a report's table to one that fits its terminal, with cells coloured by their shares."""
     first, *others = table.columns
-    leaving = sorted((one for one in table.columns if one.leaves), key=lambda one: one.leaves)
+    droppable = sorted((one for one in table.columns if one.drop), key=lambda one: one.drop)
     made = plain_table(
         first.name,
         *(one.name for one in others),
         names=[one.name for one in others if one.kind == "name"],
         prose=[one.name for one in table.columns if one.kind == "prose"],
-        goes=[one.name for one in leaving],
+        dropped_first=[one.name for one in droppable],
     )
     for row in table.rows:
         if row is None:
@@ -650,7 +727,9 @@ def table_of(table: ReportTable, canvas: Canvas) -> FittedTable:
 def ranking_table(part: Ranking, canvas: Canvas) -> FittedTable:
     """Return a table with as many names in each column as all columns have room for; a pipe has all of them."""
     for count in range(max(1, *(len(some) for _, row in part.rows for some in row)), 0, -1):
-        table = plain_table(part.name, *part.columns, goes=[name for name in part.goes if name in part.columns])
+        table = plain_table(
+            part.name, *part.columns, dropped_first=[name for name in part.dropped_first if name in part.columns]
+        )
         for column in table.columns:
             column.justify = "left"
         for label, row in part.rows:
@@ -672,26 +751,37 @@ def row_labels(axis: MapAxis, canvas: Canvas) -> list[str]:
     return [f"{number}{to_width(name, width, canvas)}" for number, name in zip(numbers, names, strict=True)]
 
 
-def token_labels(tokens: Tokens, canvas: Canvas) -> list[str]:
-    """Return tokens with their numbers, all of one width."""
-    return row_labels(MapAxis("", tokens.shown, range(len(tokens))), canvas)
+def token_labels(tokens: Tokens, canvas: Canvas, numbers: Sequence[int] | None = None) -> list[str]:
+    """Return tokens with their numbers, by default from 0, all of one width."""
+    return row_labels(MapAxis("", tokens.shown, range(len(tokens)) if numbers is None else numbers), canvas)
 
 
 def numbered_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
-    """Yield maps with their numbers under each other."""
+    """Yield maps with their numbers, beside each other on a terminal that has room, else under each other."""
     labels = row_labels(part.rows, canvas)
     if part.columns.labels != part.rows.labels and part.columns.numbers is not None:
+        yield Text(part.columns.name, style=canvas.faint)
         yield from numbered_labels(part.columns, canvas)
+    blocks = []
     for panel in part.all_panels:
         most = part.most if part.most is not None else panel.largest
-        yield Text()
+        power = 0 if panel.weights else part.power
         about = f"{part.rows.name} down and {part.columns.name} across"
-        yield Prose(", ".join(filter(None, [panel.name, about])), canvas.strong)
-        lines = signed_map(np.float64(panel.values), most, labels, canvas, part.columns.places)
+        heading = ", ".join(filter(None, [panel.name, about])) + in_powers(power, canvas.unicode)
+        values = np.float64(panel.values)
+        blocks.append((heading, signed_map(values, most, labels, canvas, part.columns.places, power, panel.weights)))
+    width = max(cell_len(line) for heading, lines in blocks for line in (heading, *(one.plain for one in lines)))
+    if canvas.height is not None and len(blocks) > 1 and 2 * width + APART <= canvas.width:
+        yield Text()
+        yield from in_rows([[Text(heading, canvas.strong), *lines] for heading, lines in blocks], width, canvas)
+        return
+    for heading, lines in blocks:
+        yield Text()
+        yield Prose(heading, canvas.strong)
         if canvas.height is not None and max(line.cell_len for line in lines) > canvas.width:
-            yield Prose("no room for the map: | less -S has it, and -o map.svg draws it", canvas.faint)
-            continue
-        yield from lines
+            yield Prose("no room for the map: try less -S, or draw it with -o map.svg", canvas.faint)
+        else:
+            yield from lines
 
 
 def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
@@ -702,13 +792,14 @@ def weight_maps(part: Maps, canvas: Canvas) -> Iterator[RenderableType]:
         yield from numbered_labels(part.columns, canvas)
     yield scale(canvas, *(np.float32(panel.values) for panel in part.all_panels))
     across = max(map(len, part.panels))
-    width = max((canvas.width - APART * (across - 1)) // across, NARROWEST)
     caption = max(NARROWEST, *(cell_len(panel.name) for panel in part.all_panels))
-    size = PanelSize.of(len(part.columns.labels), width, LONGEST_LIST, caption)
+    numbered = len(part.columns.labels) + NUMBERS_WIDTH  # narrower maps have no numbers, so fewer stand in a row
+    width = min(max((canvas.width - APART * (across - 1)) // across, numbered, caption), canvas.width)
+    size = PanelSize.of(len(part.columns.labels), width, MAP_LINES, caption)
     if any(size.columns < panel.values.shape[1] for panel in part.all_panels):
         yield Text(POOLED)
-    yield Text()
     for place, row in enumerate(part.panels):
+        yield Text()
         if part.headings:
             yield Text(printable(part.headings[place]), style=canvas.strong)
         drawn = [panel_lines(one.name, np.float32(one.values), size, canvas) for one in row]
@@ -730,9 +821,10 @@ def numbered_labels(axis: MapAxis, canvas: Canvas) -> list[Text]:
 
 def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
     """Yield a grid of heads for each panel."""
+    power = part.power
     for panel in part.panels:
         most = part.most or panel.largest or 1.0
-        wide = 1 + max(len(in_cell(value)) for value in panel.values.flat if value == value)
+        wide = 1 + max(len(write_cell(value, power)) for value in panel.values.flat if value == value)
 
         def cell(row: int, place: int, values: Any = panel.values, wide: int = wide, most: float = most) -> Text:
             value = float(values[row, place])
@@ -740,11 +832,11 @@ def head_grids(part: HeadGrid, canvas: Canvas) -> Iterator[RenderableType]:
                 return Text(" " * wide)
             share = value / most
             style = signed_ground(share, canvas) if part.signed else ground(share**2 if part.linear else share, canvas)
-            return Text(f"{in_cell(value):>{wide}}", style=style)
+            return Text(f"{write_cell(value, power):>{wide}}", style=style)
 
         yield Text()
-        if panel.heading:
-            yield Prose(panel.heading, canvas.strong if panel.name else "")
+        if heading := (panel.heading + in_powers(power, canvas.unicode)).strip():
+            yield Prose(heading, canvas.strong if panel.name else "")
         yield from head_grid(part.layers, part.heads, cell, canvas, (wide,))
 
 

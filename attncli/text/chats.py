@@ -1,10 +1,10 @@
-"""Chats: messages as people save them, and where a chat template puts the text of each.
+"""Chats: read saved messages, and find where a chat template puts the text of each.
 
-A template can strip a message, repeat it, cut its thoughts out or write it as JSON. So each letter of the messages is
-replaced by a private character of Unicode that stands for its place alone, the template is applied to both, and
-the private characters tell what of the prompt comes from which message (`located`). A template may look at what it
-writes, though. So a marked prompt counts only if it is the plain one, letter by letter, in two notations: with nearly
-all characters replaced, and with fewer.
+A template can strip a message, repeat it, remove its reasoning or write it as JSON. So each letter of the messages is
+replaced by a private-use character of Unicode that encodes its position. The template is applied to both chats, and the
+private characters show which part of the prompt comes from which message (`located`). But a template may depend on what
+it formats. So a marked prompt counts only if it decodes to the plain one. Two notations are tried: with nearly all
+characters replaced, and with fewer.
 """
 
 import json
@@ -23,15 +23,15 @@ TEMPLATE = "template"  # the part of a prompt that the template adds
 TOOLS = "tools"
 _FORM = 'write [{"role": "user", "content": "..."}, ...]'
 _PRIVATE = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
-_LONGEST_MARKED = 400  # characters at each end of a string; its middle is found by comparing
-_TAG = re.compile(r"<[^<>\s][^<>\n]{0,80}>|\[/?[A-Z_]{2,24}\]")  # what a template may look for
+_LONGEST_MARKED = 400  # characters marked at each end of a string; its middle is found by comparison
+_TAG = re.compile(r"<[^<>\s][^<>\n]{0,80}>|\[/?[A-Z_]{2,24}\]")  # patterns that a template may look for
 _UNMARKED = frozenset("\"'\\{}[]<>|/&#*`")
-_NAMES = frozenset(["role", "type", "id", "tool_call_id"])  # whose values a template compares
+_NAMES = frozenset(["role", "type", "id", "tool_call_id"])  # keys whose values a template compares
 _TEXTS = frozenset(["content", "text", "reasoning", "reasoning_content", "thinking", "arguments", "description"])
 
 
 class Chat(NamedTuple):
-    """Messages in the form of OpenAI and of transformers' templates: each with a role, content and tool calls.
+    """Messages in the format of OpenAI and of transformers' templates: each with a role, content and tool calls.
 
     tools: the functions that the model may call.
     """
@@ -41,14 +41,14 @@ class Chat(NamedTuple):
 
     @classmethod
     def of_user(cls, text: str) -> "Chat":
-        """Return the chat of one message of a user."""
+        """Return a chat of one user message."""
         return cls([{"role": "user", "content": text}])
 
     @classmethod
     def of(cls, document: Any) -> "Chat":
-        """Return the chat of a JSON document: a list of messages, or an object that has `messages` and `tools`.
+        """Return the chat in a JSON document: a list of messages, or an object with `messages` and `tools`.
 
-        Raises RequestError for anything else, and for content that is no text.
+        Raises RequestError for anything else, and for content that is not text.
         """
         tools = None
         if isinstance(document, dict):
@@ -74,7 +74,7 @@ def _message(number: int, one: Any) -> dict[str, Any]:
         every = [piece.get("text") if isinstance(piece, dict) else piece for piece in content]
         texts = [text for text in every if isinstance(text, str)]
         if len(texts) < len(every):
-            raise RequestError(f"message {number} has content that is no text, such as a picture: leave it out")
+            raise RequestError(f"message {number} has content that is not text, such as an image: remove it")
         content = "\n".join(texts)
     if not (content is None or isinstance(content, str)):
         raise RequestError(f"the content of message {number} is {describe(content)}: give text")
@@ -84,7 +84,7 @@ def _message(number: int, one: Any) -> dict[str, Any]:
 
 
 def _with_values(call: Any) -> Any:
-    """Return a tool call whose arguments are values instead of the text of a JSON document, as OpenAI writes them."""
+    """Return a tool call with its arguments parsed: OpenAI stores them as a string of JSON."""
     function = call.get("function") if isinstance(call, dict) else None
     if isinstance(function, dict) and isinstance(function.get("arguments"), str):
         with suppress(ValueError, RecursionError):
@@ -92,11 +92,14 @@ def _with_values(call: Any) -> Any:
     return call
 
 
-# --- marks ---------------------------------------------------------------------------------------------
+# --- marking ---------------------------------------------------------------------------------------------
 
 
 class _String(NamedTuple):
-    """A string of a chat. owner: the number of its message; None for the tools. content: whether it is the message."""
+    """A string of a chat.
+
+    owner: the number of its message; None for the tools. content: whether it is the message's text.
+    """
 
     owner: int | None
     text: str
@@ -105,7 +108,10 @@ class _String(NamedTuple):
 
 @dataclass(frozen=True)
 class Marked:
-    """A chat, and the same with private characters. places: by private character, its string and its place there."""
+    """A chat, and its copy in private characters.
+
+    places: for each private character, its string and its position there.
+    """
 
     chat: Chat
     private: Chat
@@ -114,7 +120,7 @@ class Marked:
 
     @classmethod
     def of(cls, chat: Chat, every: bool) -> "Marked":
-        """Mark a chat. every: nearly all characters, also those of names; else only letters and digits of texts."""
+        """Mark a chat. every: mark nearly all characters, also in names; otherwise only letters and digits of texts."""
         strings: list[_String] = []
 
         def read(owner: int | None, key: str, text: str) -> str:
@@ -139,14 +145,14 @@ class Marked:
         return cls(chat, _changed(chat, mark), strings, places)
 
     def decoded(self, prompt: str) -> str:
-        """Return a marked prompt with the characters that the private ones stand for."""
+        """Return a marked prompt with its private characters replaced by the original ones."""
         return "".join(
             letter if (place := self.places.get(letter)) is None else self.strings[place[0]].text[place[1]]
             for letter in prompt
         )
 
 
-_Change = Callable[[int | None, str, str], str]  # of an owner, the key of a string, and the string
+_Change = Callable[[int | None, str, str], str]  # called with the owner, the key of a string, and the string
 
 
 def _changed(chat: Chat, change: _Change) -> Chat:
@@ -171,18 +177,18 @@ def _changed_value(owner: int | None, key: str, value: Any, change: _Change) -> 
 
 
 def _markable(text: str, every: bool) -> Iterator[int]:
-    """Yield the places of the characters to replace: none of a tag, and no white space."""
+    """Yield the positions of the characters to replace, excluding tags and white space."""
     inside = set(chain.from_iterable(range(*tag.span()) for tag in _TAG.finditer(text)))
     for place, letter in enumerate(text):
         if place not in inside and (letter not in _UNMARKED and not letter.isspace() if every else letter.isalnum()):
             yield place
 
 
-# --- where the messages are ------------------------------------------------------------------------------
+# --- locating the messages ------------------------------------------------------------------------------
 
 
 class _Run(NamedTuple):
-    """A stretch of the prompt that is a stretch of a string: `prompt[start:end]` is the string from `place` on."""
+    """A substring that a prompt and a string share: `prompt[start:end]` is the string from `place` on."""
 
     string: int
     place: int
@@ -191,18 +197,17 @@ class _Run(NamedTuple):
 
     @property
     def after(self) -> int:
-        """Return the place in the string after it."""
+        """Return the end position in the string."""
         return self.place + self.end - self.start
 
 
 def located(prompt: str, marked: Sequence[tuple[Marked, str | None]]) -> tuple[PartedText, list[str]]:
-    """Return a prompt with the parts of its messages, and the names of messages that the template leaves out.
+    """Return a prompt with its messages as parts, and the names of messages that the template omits.
 
-    marked: the same chat in different notations, with the prompt that the template makes of each; None if it fails.
-
-    Tags in a message mark parts inside it, and stay. White space at the ends of a message is the template's. What
-    stands between two strings of one message belongs to it, such as the mark that ends its thoughts. A message that is
-    repeated is several parts of the same name.
+    marked: the chat in different notations, each with the template's prompt for it; None if the template fails. Tags in
+    a message mark parts inside it, and are kept. White space at the ends of a message belongs to the template. Text
+    between two strings of one message belongs to the message, such as the tag that ends its reasoning. A repeated
+    message becomes several parts with the same name.
     """
     for one, its_prompt in marked:
         if its_prompt is not None and _same(prompt, one.decoded(its_prompt)):
@@ -217,16 +222,16 @@ def located(prompt: str, marked: Sequence[tuple[Marked, str | None]]) -> tuple[P
     parts = [Part(names[owner], start, end) for owner, start, end in spans] + _inner_parts(runs, strings)
     found = {owner for owner, _, _ in spans}
     missing = dict.fromkeys(one.owner for one in strings if one.text.strip() and one.owner not in found)
-    ordered = sorted((_stripped(prompt, part) for part in parts), key=lambda part: (part.start, -part.end))
+    ordered = sorted((_stripped(prompt, part) for part in parts), key=lambda part: part.start)
     kept = tuple(part for part in ordered if part.end > part.start)
     return PartedText(prompt, kept, TEMPLATE, marked=True), [names[owner] for owner in missing]
 
 
 def _inner_parts(runs: Sequence[_Run], strings: Sequence[_String]) -> list[Part]:
-    """Return the parts that tags in the messages mark: `<doc id="2"> ... </doc>` is "doc 2". The tags stay."""
+    """Return the parts that tags in the messages mark: `<doc id="2"> ... </doc>` is "doc 2". The tags are kept."""
     inner: list[tuple[int, Part]] = []
     for number, string in enumerate(strings):
-        with suppress(RequestError):  # tags that overlap are text
+        with suppress(RequestError):  # overlapping tags are plain text
             inner += [(number, part) for part in PartedText.tagged(string.text, keep=True).parts if string.content]
     named = [
         (number, part, name) for (number, part), name in zip(inner, numbered(p.name for _, p in inner), strict=True)
@@ -240,14 +245,14 @@ def _inner_parts(runs: Sequence[_Run], strings: Sequence[_String]) -> list[Part]
 
 
 def _same(one: str, other: str) -> bool:
-    """Return True for prompts that differ in the case of letters at most."""
+    """Return True for prompts that are equal ignoring case."""
     if len(one) != len(other):
         return False
     return one == other or all(a == b or a.casefold() == b.casefold() for a, b in zip(one, other, strict=True))
 
 
 def _runs(prompt: str, its_prompt: str, marked: Marked) -> list[_Run]:
-    """Return the stretches of strings in a prompt, in order: those of marked characters, and equal ones around them."""
+    """Return the substrings of strings in a prompt, in order: marked characters, and equal ones around them."""
     runs: list[_Run] = []
     for at, letter in enumerate(its_prompt):
         if (place := marked.places.get(letter)) is None:
@@ -267,7 +272,7 @@ def _runs(prompt: str, its_prompt: str, marked: Marked) -> list[_Run]:
 
 
 def _extended(run: _Run, prompt: str, text: str, least: int, most: int) -> _Run:
-    """Return a run with the characters around it that are equal in the prompt and in the string."""
+    """Return a run extended by adjacent characters that are equal in the prompt and in the string."""
     string, place, start, end = run
     while start > least and place > 0 and prompt[start - 1] == text[place - 1]:
         start, place = start - 1, place - 1
@@ -277,7 +282,7 @@ def _extended(run: _Run, prompt: str, text: str, least: int, most: int) -> _Run:
 
 
 def _searched(prompt: str, strings: Sequence[_String], runs: Sequence[_Run]) -> list[_Run]:
-    """Return runs, with the messages that have none where their text stands next in the prompt."""
+    """Return runs, adding messages without one where their text occurs next in the prompt."""
     found = list(runs)
     known = {strings[run.string].owner for run in runs}
     for number, string in enumerate(strings):
@@ -292,7 +297,7 @@ def _searched(prompt: str, strings: Sequence[_String], runs: Sequence[_Run]) -> 
 
 
 def _spans(runs: Sequence[_Run], strings: Sequence[_String]) -> list[tuple[int | None, int, int]]:
-    """Join neighbouring runs of a message to spans (owner, start, end). What comes once more begins another span."""
+    """Join adjacent runs of a message to spans (owner, start, end). A repetition begins another span."""
     spans: list[tuple[int | None, int, int]] = []
     seen: list[_Run] = []
     for run in runs:
@@ -308,7 +313,7 @@ def _spans(runs: Sequence[_Run], strings: Sequence[_String]) -> list[tuple[int |
 
 
 def _with_documents(prompt: str, chat: Chat, owner: int | None, start: int, end: int) -> tuple[int | None, int, int]:
-    """Return a span with the whole of the JSON in it, as templates write it: a tool, a call, content as a string."""
+    """Return a span extended to complete JSON, as templates write it: a tool, a call, content as a string."""
     message = {} if owner is None else chat.messages[owner]
     written = [json.dumps(message.get("content", ""), ensure_ascii=False)[1:-1]]
     for value in (chat.tools or []) if owner is None else message.get("tool_calls") or []:

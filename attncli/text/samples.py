@@ -26,8 +26,8 @@ ROW = re.compile(r"^\| `(.+?)` \| (.+?) \| `(.+?)` \| (.+) \|$", flags=re.MULTIL
 class Sample:
     """A sample text, described in the words of the README.
 
-    name: its file name. what: a short description. command: an example to run. look_for: what the example shows, in
-    Markdown.
+    name: its file name. what: a short description. command: an example to run. look_for: what to look for in its
+    output, in Markdown.
     """
 
     name: str
@@ -53,7 +53,7 @@ def find_sample(name: str) -> Sample:
     """Return the sample of this name. Raises RequestError, listing the names, if there is none."""
     known = {sample.name: sample for sample in samples()}
     if name not in known:
-        raise RequestError(f"no text {quoted(name)} comes with attncli: it has {', '.join(known)}")
+        raise RequestError(f"there is no sample text {quoted(name)}: use one of {', '.join(known)}")
     return known[name]
 
 

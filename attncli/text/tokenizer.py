@@ -3,7 +3,7 @@
 import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
 
-LONGEST = 2**22  # characters of a text whose tokens are all needed, which take about a hundred times their memory
-ENOUGH = 2**16, 128  # characters, in all and per token, that give the first tokens of a text
+LONGEST = 2**22  # characters of a text whose tokens are all needed; the tokens take about 100 times its memory
+ENOUGH = 2**16, 128  # characters, in total and per token, that suffice for the first tokens of a text
 FOLLOWING = 2**11  # characters after a token that can change it
 
-REPLACING = re.compile("mask|unk|extra_id|unused", re.IGNORECASE)  # in the names of special tokens that stand for words
+REPLACING = re.compile("mask|unk|extra_id|unused", re.IGNORECASE)  # in the names of special tokens that replace words
 
-# Tokenizers that first split a text into words with a dictionary, and the dictionary.
+# Tokenizers that first split a text into words with a dictionary, and its name.
 CUTTERS = {"RoFormerTokenizer": "rjieba", "BertJapaneseTokenizer": "a Japanese dictionary"}
 
 
 def between(tokens: Tokens) -> range:
-    """Return the places between the special tokens at the ends; none if all tokens are special."""
+    """Return the positions between the special tokens at both ends; none if all tokens are special."""
     if all(tokens.special):
         return range(0)
     return range(tokens.special.index(False), len(tokens) - tokens.special[::-1].index(False))
 
 
 class Names(Sequence[str]):
-    """The tokens of a vocabulary by id; "" for an id without a token. Each is looked up when it is needed."""
+    """The tokens of a vocabulary by id; "" for an id without a token. Each is looked up on use."""
 
     def __init__(self, backend: "Backend", size: int) -> None:
         self.backend = backend
@@ -66,8 +66,8 @@ class Names(Sequence[str]):
 class Tokenizer:
     """A checkpoint's tokenizer: `encode(text, pair, pad_to)` returns `Tokens`.
 
-    pad_id: the id of [PAD]; None if there is none, so that nothing can be padded. notation: how its vocabulary writes
-    pieces, if the backend can't tell. name: its name in messages. pads_left: [PAD] stands before the text. pad_note: a
+    pad_id: the id of [PAD]; None if there is none, so that padding is impossible. notation: how its vocabulary writes
+    pieces, if the backend does not show it. name: its name in messages. pads_left: [PAD] precedes the text. pad_note: a
     Notice on the choice of [PAD], given when a text is padded for the first time.
     """
 
@@ -82,8 +82,8 @@ class Tokenizer:
         pads_left: bool = False,
         pad_note: str | None = None,
     ) -> None:
-        backend.no_truncation()  # published files have such settings: one of them truncates and
-        backend.no_padding()  # pads every text to 128 tokens
+        backend.no_truncation()  # a published file truncates and pads every text to 128 tokens
+        backend.no_padding()
         self.backend = backend
         self.max_tokens = max_tokens
         self.vocab_size = vocab_size
@@ -97,9 +97,9 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None, pad_to: int | None = None) -> Tokens:
         """Tokenize a text or a pair of texts.
 
-        If there are more tokens than the model has positions, the first ones are kept and a Notice says so. Of a pair,
-        the longer text is cut first. A Notice names special tokens that a text contains. `pad_to` adds [PAD] up to that
-        many tokens.
+        If there are more tokens than the model has positions, only the first are kept, with a Notice. In a pair, the
+        longer text is truncated first. A Notice names special tokens that a text contains. pad_to: add [PAD] up to this
+        number of tokens.
 
         Raises RequestError if a text is empty or not text, or `pad_to` is out of range.
         """
@@ -117,16 +117,16 @@ class Tokenizer:
             encoding = self.encoding(*texts, most=self.max_tokens)
         tokens = tokens_of(encoding, self.notation, *texts)
         if total > self.max_tokens or not known:
-            of = f" of {total} tokens" if known else f" tokens: {left_out(tokens, whole):,} characters are left out"
+            of = f" of {total} tokens" if known else f" tokens: {left_out(tokens, whole):,} characters are dropped"
             warnings.warn(f"kept the first {len(tokens)}{of}", Notice, stacklevel=2)
         self.check(tokens, text)
         tokens = self.mark_special(tokens)
         return tokens if pad_to is None else self.pad(tokens, pad_to)
 
     def mark_special(self, tokens: Tokens) -> Tokens:
-        """Return tokens with those marked as special that a text has written out, such as "[SEP]", with a Notice.
+        """Mark special tokens that a text spells out, such as "[SEP]", as special, with a Notice.
 
-        Tokens that stand for a word stay words, and so do all of a text that has no other.
+        Tokens that replace a word, such as [MASK], stay words. So do all special tokens of a text without other tokens.
         """
         written = [
             not flag and number in self.special_ids and REPLACING.search(self.backend.id_to_token(number) or "") is None
@@ -142,7 +142,7 @@ class Tokenizer:
         return replace(tokens, special=special)
 
     def encode_marked(self, text: str) -> Tokens:
-        """Tokenize a text in which special tokens are written out, as in a chat, without adding others.
+        """Tokenize a text that spells out its special tokens, as in a chat, without adding others.
 
         Raises RequestError if it is longer than the model's positions, and as `encode` does.
         """
@@ -150,29 +150,44 @@ class Tokenizer:
         encoding = self.encoding(text, marked=True)
         if len(encoding) > self.max_tokens:
             raise RequestError(
-                f"the text has {len(encoding)} tokens, but the model at most {self.max_tokens}: shorten it"
+                f"the text has {len(encoding)} tokens, but the model reads at most {self.max_tokens}: shorten it"
             )
         tokens = tokens_of(encoding, self.notation, text)
         special = [flag or number in self.special_ids for flag, number in zip(tokens.special, tokens.ids, strict=True)]
         self.check(tokens, text)
         return replace(tokens, special=special)
 
+    def encode_each(
+        self, inputs: Iterable[tuple[str, str | None]], pad_to: int | None, marked: bool = False
+    ) -> Iterator[Tokens]:
+        """Yield the tokens of each text, or pair. marked: its special tokens are written out, as in a chat.
+
+        Raises RequestError as `encode` does.
+        """
+        for text, pair in inputs:
+            if marked:
+                tokens = self.encode_marked(text)
+                yield tokens if pad_to is None else self.pad(tokens, pad_to)
+            else:
+                yield self.encode(text, pair, pad_to)
+
     def read(self, text: str) -> Tokens:
         """Return all tokens of a text. Raises Unreadable if it is too long or this tokenizer keeps nothing of it."""
         check_text(text)
         if len(text) > LONGEST:
             raise too_long(len(text))
-        tokens = self.cut(text)
+        tokens = self.tokenize(text)
         self.check(tokens, text)
         return tokens
 
-    def cut(self, text: str) -> Tokens:
+    def tokenize(self, text: str) -> Tokens:
         """Return all tokens of a text, unchecked. Raises Unreadable as `encoding` does."""
         return tokens_of(self.encoding(text), self.notation, text)
 
     def encoding(self, *texts: str, most: int | None = None, marked: bool = False) -> Any:
-        """Return the backend's encoding of a text or pair: all tokens, or at most `most`. Every call of the backend is
-        here. marked: add no special tokens, since the text has them.
+        """Return the backend's encoding of a text or pair: all tokens, or at most `most`.
+
+        Only this method calls the backend. marked: add no special tokens, since the text contains them.
 
         Raises Unreadable if the backend rejects the text or crashes on it.
         """
@@ -186,14 +201,14 @@ class Tokenizer:
             raise
         except Exception as error:
             what = f"{quoted(texts[0])} ({shorten(first_line(error), 100)})"
-            raise Unreadable(f"{self.name} fails on the text {what}: change the text, or use another model") from error
+            raise Unreadable(f"{self.name} fails on the text {what}: change the text or use another model") from error
         finally:
             self.backend.no_truncation()
 
     def check(self, tokens: Tokens, text: str) -> None:
         """Raises NothingKept if no tokens remain, and RequestError if the tokenizer belongs to another model."""
         if all(tokens.special):
-            raise NothingKept(f"the text {quoted(text)} has no characters that the tokenizer keeps")
+            raise NothingKept(f"the text {quoted(text)} has no characters that the tokenizer keeps: change it")
         if max(tokens.ids) >= self.vocab_size:
             raise RequestError(
                 f"the tokenizer returns token id {max(tokens.ids)}, but the model's vocabulary has "
@@ -201,7 +216,7 @@ class Tokenizer:
             )
 
     def extend(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
-        """Return a text's tokens followed by those with these ids, which a decoder wrote. Offsets are unknown."""
+        """Return a text's tokens followed by generated tokens with these ids. Offsets are unknown."""
         names = [self.backend.id_to_token(number) or f"<{number}>" for number in ids]
         special = [number in self.special_ids for number in ids]
         texts = [None if flag else 0 for flag in special]
@@ -218,7 +233,7 @@ class Tokenizer:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Return the ids of special tokens, such as the one that ends a text."""
+        """Return the ids of special tokens, such as the end-of-text token."""
         added = self.backend.get_added_tokens_decoder()
         return frozenset(number for number, token in added.items() if token.special)
 
@@ -228,7 +243,7 @@ class Tokenizer:
         return text
 
     def pad(self, tokens: Tokens, length: int) -> Tokens:
-        """Add [PAD] up to `length` tokens, behind the text or, where `pads_left`, before it.
+        """Add [PAD] up to `length` tokens, after the text or, if `pads_left`, before it.
 
         Raises RequestError if the text is longer, `length` exceeds the model's positions, or there is no [PAD].
         """
@@ -236,7 +251,8 @@ class Tokenizer:
             raise RequestError("this model has no padding token: omit --pad-to")
         if not len(tokens) <= length <= self.max_tokens:
             raise RequestError(
-                f"can't pad to {length} tokens: the text has {len(tokens)} and the model at most {self.max_tokens}"
+                f"can't pad to {length} tokens: the text has {len(tokens)}, and the model reads at most "
+                f"{self.max_tokens}"
             )
         if self.pad_note is not None:
             warnings.warn(self.pad_note, Notice, stacklevel=2)
@@ -307,9 +323,10 @@ def too_long(characters: int) -> Unreadable:
 
 
 def cut_texts(texts: Sequence[str], encoding: Any, most: int) -> tuple[str, ...]:
-    """Cut each text as far as possible while its first tokens stay the same. The longer text stays the longer one.
+    """Shorten each text as far as possible without changing its first tokens.
 
-    For a truncated pair, the library builds every combination of the leftovers of both texts, which is slow.
+    The longer text stays the longer one. For a truncated pair, the library builds every combination of both texts'
+    remainders, which is slow.
     """
     places = list(zip(encoding.offsets, encoding.sequence_ids, strict=True))
     ends = [[end for (_, end), of in places if of == part] for part in range(len(texts))]
@@ -363,7 +380,7 @@ def byte_pairs(directory: Path, kind: str | None = None) -> "Backend":
     """Build GPT-2's tokenizer from vocab.json and merges.txt, or RoBERTa's (Liu et al. 2019, section 4.4).
 
     With BERT's special tokens in the vocabulary it is the tokenizer of the first DeBERTa (He et al. 2021), whose pairs
-    look like BERT's. (transformers 5 puts two [SEP] between the texts, which the published networks have not seen.)
+    look like BERT's. (transformers 5 puts two [SEP] between the texts, unlike the training of the published networks.)
     kind: its class. GPT-2's puts no special tokens around a text.
     """
     from tokenizers import ByteLevelBPETokenizer
@@ -464,7 +481,7 @@ def added_tokens(directory: Path) -> dict[str, int]:
 def choose_padding(
     places: Sequence[tuple[str, int | None]], backend: "Backend", vocab_size: int
 ) -> tuple[int | None, str | None]:
-    """Return the first padding token of these places that is in the vocabulary, and a sentence if another differs."""
+    """Return the first of these padding tokens that is in the vocabulary, and a sentence if another one differs."""
     found = [(place, number) for place, number in places if type(number) is int and 0 <= number < vocab_size]
     if not found:
         return None, None
@@ -482,7 +499,7 @@ def tokenizer_settings(directory: Path) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; empty if there is no such file. Raises RequestError if it is no object."""
+    """Return the content of a JSON file; empty if there is no such file. Raises RequestError if it is not an object."""
     if not path.exists():
         return {}
     settings = parse_json(read_regular(path))

@@ -1,11 +1,11 @@
 """Tokens: a text or pair of texts as a model sees it, as a reader sees it, and as words.
 
-byte-level BPE  "ĠgrÃ¼ÃŁt" is " grüßt"; if a character spans several tokens, each shows the character and which part of
-    it the token is: "🙂[1/2]", "🙂[2/2]"
+byte-level BPE  "ĠgrÃ¼ÃŁt" is " grüßt"; if a character spans several tokens, each shows the character and its part of
+it: "🙂[1/2]", "🙂[2/2]"
 SentencePiece   "▁the" is " the"; its bytes are written "<0xE4>" already
 unknown tokens  "[UNK]" is "[UNK:猫]", with the characters that the vocabulary has no token for
 
-WordPiece's "##s" stays as it is usually written, and so do special tokens.
+WordPiece's "##s" and special tokens are shown unchanged.
 """
 
 import json
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # --- how a reader sees tokens --------------------------------------------------------------------------
 
 
-SPACED = "▁"  # SentencePiece: a space stands before this piece (Kudo and Richardson 2018)
-BYTE_SPACE = "Ġ"  # byte-level BPE: the printable character that stands for the byte of a space
+SPACED = "▁"  # SentencePiece: a space precedes this piece (Kudo and Richardson 2018)
+BYTE_SPACE = "Ġ"  # byte-level BPE: the printable character for the byte of a space
 LONGEST_UNKNOWN = 8  # characters of an unknown token that are shown
 NOWHERE = "\U0010fffd"  # a noncharacter, which no vocabulary contains
 MARKED = re.compile(r"([<\[]\w+):(.+)([>\]])", re.DOTALL)  # an unknown token with its characters
@@ -109,7 +109,7 @@ def unknown_of(backend: "Backend") -> Unknown | None:
 
 
 def characters(token: str) -> str:
-    """Return a displayed token without the mark of an unknown one: "猫" for "[UNK:猫]"."""
+    """Return a displayed token without the unknown token's name: "猫" for "[UNK:猫]"."""
     marked = MARKED.fullmatch(token)
     return marked[2] if marked else token
 
@@ -120,17 +120,17 @@ def unknown_name(token: str) -> str | None:
     return marked[1] + marked[3] if marked else None
 
 
-def by_themselves(pieces: Sequence[str], special: Sequence[bool]) -> list[str]:
-    """Read the pieces of an unknown tokenizer. It is taken for byte-level if any piece begins with "Ġ"."""
+def read_without_notation(pieces: Sequence[str], special: Sequence[bool]) -> list[str]:
+    """Return pieces as a reader sees them, of a tokenizer that is not known: byte-level if a piece begins with "Ġ"."""
     of_bytes = any(piece.startswith(BYTE_SPACE) for piece in pieces)
     return Notation(of_bytes=of_bytes, spaced=not of_bytes).read(pieces, special)
 
 
-# --- pieces that are written in bytes ---------------------------------------------------------------------
+# --- byte-level pieces ------------------------------------------------------------------------------------
 
 
 def letters_of_bytes() -> dict[str, int]:
-    """Map each character of byte-level BPE to its byte: printable bytes to themselves, others from 256 on.
+    """Map each character of byte-level BPE to its byte. Printable bytes are their own characters; the rest follow 255.
 
     (Radford et al. 2019; `bytes_to_unicode` in GPT-2's own code.)
     """
@@ -145,23 +145,24 @@ BYTES = letters_of_bytes()
 def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:
     """Return the texts of byte-level pieces. Literal pieces are returned unchanged."""
     texts: list[str] = []
-    cut: list[str] = []  # neighbouring pieces that begin or end inside a character
+    cut: list[str] = []  # adjacent pieces that begin or end inside a character
     for piece, flag in zip(pieces, literal, strict=True):
         text = piece if flag else decode_piece(piece)
         if text is None:
             cut.append(piece)
             continue
         if cut:
-            texts += parts(cut)
+            texts += split_characters(cut)
             cut = []
         texts.append(text)
-    return texts + parts(cut)
+    return texts + split_characters(cut)
 
 
 @lru_cache(maxsize=2**16)
 def decode_piece(piece: str) -> str | None:
-    """Return the text of a piece; None if it begins or ends inside a character. A piece with non-byte letters is
-    unchanged.
+    """Return the text of a piece; None if it begins or ends inside a character.
+
+    A piece with characters that stand for no byte is unchanged.
     """
     try:
         return bytes(BYTES[letter] for letter in piece).decode("utf-8")
@@ -171,8 +172,11 @@ def decode_piece(piece: str) -> str | None:
         return None
 
 
-def parts(pieces: Sequence[str]) -> list[str]:
-    """Return the texts of neighbours that begin or end inside a character. A byte of no valid character is "<0xE4>"."""
+def split_characters(pieces: Sequence[str]) -> list[str]:
+    """Return the texts of adjacent pieces that begin or end inside a character.
+
+    A byte that belongs to no valid character is shown as "<0xE4>".
+    """
     data = bytes(BYTES[letter] for piece in pieces for letter in piece)
     owners = [number for number, piece in enumerate(pieces) for _ in piece]
     texts = [""] * len(pieces)
@@ -212,7 +216,7 @@ class Unreadable(RequestError):  # noqa: N818  (an adjective)
 
 
 class NothingKept(Unreadable):
-    """Raised for a text of which the tokenizer keeps nothing."""
+    """Raised for a text that the tokenizer drops completely."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -222,7 +226,7 @@ class Tokens(Brief):
     text: the vocabulary's strings ("[CLS]", "the", "##s").
     ids: their numbers in the vocabulary.
     segments: 0 for the first text, 1 for the second.
-    words: the number, from 0, of the word that the token is a piece of; None for special tokens.
+    words: the number, from 0, of the token's word; None for special tokens.
     offsets: the characters [start, end) of its own text; (0, 0) for special tokens.
     special: True for tokens that the tokenizer added ([CLS], [SEP], [PAD]).
     padding: True for [PAD].
@@ -244,7 +248,7 @@ class Tokens(Brief):
 
     def __post_init__(self) -> None:
         if not self.shown:
-            object.__setattr__(self, "shown", by_themselves(self.text, self.special))
+            object.__setattr__(self, "shown", read_without_notation(self.text, self.special))
         if not self.written:
             object.__setattr__(self, "written", [""] * len(self.text))
 
@@ -253,12 +257,12 @@ class Tokens(Brief):
 
     @property
     def first(self) -> int:
-        """Return the place of the first token that is not [PAD]."""
+        """Return the index of the first token that is not [PAD]."""
         return self.padding.index(False) if False in self.padding else 0
 
     @property
     def real(self) -> list[int]:
-        """Return the places of the tokens that are not [PAD]."""
+        """Return the indices of the tokens that are not [PAD]."""
         return [place for place, padding in enumerate(self.padding) if not padding]
 
     @property
@@ -273,7 +277,7 @@ class Tokens(Brief):
         return {one.name: getattr(self, one.name) for one in fields(Tokens)}
 
     def take(self, places: Iterable[int]) -> "Tokens":
-        """Return the tokens at these places, in this order."""
+        """Return the tokens at these indices, in this order."""
         chosen = list(places)
         return replace(self, **{name: [part[place] for place in chosen] for name, part in self.lists.items()})
 
@@ -288,7 +292,7 @@ class Tokens(Brief):
         return self if type(self) is Tokens else Tokens(**self.lists)
 
     @property
-    def spoken(self) -> "Tokens":
+    def output_tokens(self) -> "Tokens":
         """Return the tokens whose vectors the network's last layer outputs. In an encoder-decoder they are the
         decoder's.
         """
@@ -301,34 +305,34 @@ class Tokens(Brief):
 
 
 @dataclass(frozen=True, repr=False)
-class Read(Tokens):
+class EncoderInput(Tokens):
     """The input of an encoder, together with the input of its decoder.
 
-    goal: for each token of the decoder's input, the id of the token that the decoder should write after it.
+    labels: for each token of the decoder's input, the id of the next token.
     """
 
-    fed: Tokens = field(kw_only=True)
-    goal: list[int] = field(kw_only=True)
+    decoder_input: Tokens = field(kw_only=True)
+    labels: list[int] = field(kw_only=True)
 
     @property
-    def spoken(self) -> Tokens:
-        return self.fed
+    def output_tokens(self) -> Tokens:
+        return self.decoder_input
 
     @property
     def sizes(self) -> tuple[int, int]:
-        return len(self), len(self.fed)
+        return len(self), len(self.decoder_input)
 
 
 @dataclass(frozen=True, repr=False)
-class Fed(Tokens):
-    """The input of a decoder, together with the input of its encoder. goal: as in `Read`."""
+class DecoderInput(Tokens):
+    """The input of a decoder, together with the input of its encoder. labels: as in `EncoderInput`."""
 
-    read: Tokens = field(kw_only=True)
-    goal: list[int] = field(kw_only=True)
+    encoder_input: Tokens = field(kw_only=True)
+    labels: list[int] = field(kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        return len(self), len(self.read)
+        return len(self), len(self.encoder_input)
 
 
 def tokens_of(encoding: "Encoding", notation: Notation | None = None, *texts: str | None) -> Tokens:
@@ -395,7 +399,7 @@ CONTINUED = "##"  # WordPiece: this piece continues the word (Wu et al. 2016)
 def word_groups(tokens: Tokens) -> list[list[int]]:
     """Return the tokens of each word in order: neighbours with the same word number in the same segment.
 
-    Each token that the tokenizer added ([CLS], [SEP], [PAD]) is a group of its own.
+    Each token that the tokenizer added ([CLS], [SEP], [PAD]) is a separate group.
     """
     groups: list[list[int]] = []
     last: tuple[int, int] | None = None
@@ -409,8 +413,8 @@ def word_groups(tokens: Tokens) -> list[list[int]]:
 
 
 def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
-    """Return words as a reader knows them: the text of their pieces, without the marks of the vocabulary."""
-    spaced = any(token.startswith(" ") for token in tokens.shown)  # such a vocabulary does not mark continued words
+    """Return words as text: their pieces joined, without the vocabulary's marks."""
+    spaced = any(token.startswith(" ") for token in tokens.shown)  # then the vocabulary does not mark continuations
     texts = []
     for group in groups:
         pieces, special = [tokens.shown[place] for place in group], tokens.special[group[0]]
@@ -422,7 +426,7 @@ def word_texts(tokens: Tokens, groups: Sequence[list[int]]) -> list[str]:
 
 
 def text_between(tokens: Tokens, start: int, end: int) -> str:
-    """Return the words of the tokens [start, end), with spaces between words that do not touch in the text."""
+    """Return the words of the tokens [start, end), with spaces between words that are not adjacent in the text."""
     part = tokens.take(range(start, end))
     groups = word_groups(part)
     text = ""
@@ -478,9 +482,9 @@ class Pieces:
 
 
 def followed(tokens: Tokens, pieces: Any, notation: Notation, backend: Any) -> Tokens:
-    """Return a text's tokens followed by `Pieces` that a decoder wrote, in the words of the whole text when it is read.
+    """Return a text's tokens followed by generated `Pieces`, with the word boundaries of the complete text.
 
-    backend: of the tokenizer that reads it.
+    backend: the tokenizer's.
     """
     if not len(pieces):
         return tokens
@@ -496,7 +500,7 @@ def followed(tokens: Tokens, pieces: Any, notation: Notation, backend: Any) -> T
         numbers = byte_words(whole.text, alone, cut)
     start = len(tokens)
     while start and not tokens.special[start - 1] and is_white_space(tokens.shown[start - 1]):
-        start -= 1  # it belongs to the word that is written after it
+        start -= 1  # it belongs to the word after it
     before, known = (
         max((number for number in some[:start] if number is not None), default=-1) for some in (numbers, tokens.words)
     )
@@ -510,7 +514,7 @@ def followed(tokens: Tokens, pieces: Any, notation: Notation, backend: Any) -> T
 def byte_words(pieces: Sequence[str], alone: Sequence[bool], pre_tokenizer: Any) -> list[int]:
     """Return the word number of each byte-level piece: that of the pre-tokenizer's word in which the piece begins.
 
-    alone: pieces that are no part of a text's words, such as special tokens.
+    alone: pieces that belong to no word, such as special tokens.
     """
     numbers: list[int] = []
     apart = [flag or not set(piece) <= BYTES.keys() for piece, flag in zip(pieces, alone, strict=True)]
@@ -523,7 +527,9 @@ def byte_words(pieces: Sequence[str], alone: Sequence[bool], pre_tokenizer: Any)
         data = [bytes(BYTES[letter] for letter in piece) for piece in run]
         text = b"".join(data).decode("utf-8", "surrogateescape")
         ends = np.cumsum([len(letter.encode("utf-8", "surrogateescape")) for letter in text])
-        begins = np.searchsorted(ends, np.cumsum([0, *map(len, data[:-1])]), side="right")  # the letter of each piece
+        begins = np.searchsorted(
+            ends, np.cumsum([0, *map(len, data[:-1])]), side="right"
+        )  # the first character of each piece
         words = pre_tokenizer.pre_tokenize_str(re.sub("[\ud800-\udfff]", "\ufffd", text))
         numbers += (first - 1 + np.searchsorted([start for _, (start, _) in words], begins, side="right")).tolist()
     return numbers
@@ -551,10 +557,10 @@ def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int
     mark, every piece except "##" (WordPiece) begins one.
     """
     marked = any(token.startswith(WORD_MARKS) for token in tokens)
-    shown = by_themselves(tokens, [False] * len(tokens))
+    shown = read_without_notation(tokens, [False] * len(tokens))
     last: dict[int, int] = {}
     numbers: list[int | None] = []
-    apart = True  # from the piece before
+    apart = True  # separate from the previous piece
     for token, text, as_read in zip(tokens, texts, shown, strict=True):
         if text is None:
             numbers.append(None)
@@ -569,17 +575,17 @@ def word_numbers(tokens: Sequence[str], texts: Sequence[int | None]) -> list[int
 
 
 def is_white_space(token: str) -> bool:
-    """Return True for a displayed token of white space alone."""
-    return _of_ascii(token).isspace()
+    """Return True for a displayed token that is only white space."""
+    return _decode_ascii_byte(token).isspace()
 
 
 def is_no_word(token: str) -> bool:
-    """Return True for a displayed token of punctuation or white space alone."""
-    return all(is_punctuation(one) or one.isspace() for one in _of_ascii(token))
+    """Return True for a displayed token that is only punctuation or white space."""
+    return all(is_punctuation(one) or one.isspace() for one in _decode_ascii_byte(token))
 
 
-def _of_ascii(token: str) -> str:
-    """Return a displayed token, and the character for a byte of ASCII: "," for "<0x2C>"."""
+def _decode_ascii_byte(token: str) -> str:
+    """Return a displayed token, with an ASCII byte as its character: "," for "<0x2C>"."""
     byte = ASCII_BYTE.fullmatch(token) if token.startswith("<0x") else None
     return chr(int(byte[1], 16)) if byte else token
 
@@ -594,9 +600,9 @@ def is_punctuation(character: str) -> bool:
 
 
 def join_white_space(tokens: Tokens, added: frozenset[str] = frozenset()) -> Tokens:
-    """Return tokens in which white space belongs to the word after it, at the end of a text to the word before it.
+    """Return tokens with white space assigned to the next word, or at the end of a text to the previous one.
 
-    added: tokens to which none belongs.
+    added: tokens that get no white space.
     """
     words = list(tokens.words)
     ends = [word is None or piece in added for word, piece in zip(words, tokens.text, strict=True)]
@@ -611,7 +617,7 @@ def join_white_space(tokens: Tokens, added: frozenset[str] = frozenset()) -> Tok
                 if same:
                     words[first : run[-1] + 1] = [words[near]] * len(run)
                     break
-    counted: dict[int, dict[int, int]] = {segment: {} for segment in tokens.segments}  # without gaps
+    counted: dict[int, dict[int, int]] = {segment: {} for segment in tokens.segments}  # renumbered without gaps
     for place, (segment, word) in enumerate(zip(tokens.segments, words, strict=True)):
         words[place] = None if word is None else counted[segment].setdefault(word, len(counted[segment]))
     return replace(tokens, words=words)
@@ -651,6 +657,6 @@ def encoded(encoding: Any) -> Tokens:
 MASK_TOKENS = ("[MASK]", "<mask>", "<|mask|>")  # names of the mask token in vocabularies
 
 
-def masked(tokens: Tokens) -> list[int]:
-    """Return the places of [MASK]."""
+def mask_positions(tokens: Tokens) -> list[int]:
+    """Return the positions of [MASK]."""
     return [place for place, token in enumerate(tokens.text) if token in MASK_TOKENS]

@@ -1,26 +1,26 @@
-r"""Cut a text into units: lines, sentences, and parts that a person names. No tokenizer is needed.
+r"""Split a text into units: lines, sentences, and parts that the user names. No tokenizer is needed.
 
 A unit is a span of characters, (start, end). Lines and sentences cover the whole text: white space after a unit belongs
 to it, and white space at the beginning of the text belongs to the first.
 
 A sentence ends
 
-- after `.`, `!`, `?` or `…` (or several of them), and the quotes, brackets, `*` and `[1]` that close after them, if
+- after `.`, `!`, `?` or `…` (or several of them), and closing quotes, brackets, `*` and `[1]` after them, if
   white space or the end of the text follows; after `!` and `?` also if a Chinese or Japanese character follows.
-  So `3.14`, `v1.2` and `example.com` are whole.
-- after `。`, `！`, `？`, `｡`, `।`, `؟`, `۔` and what closes after them, whatever follows.
+  So `3.14`, `v1.2` and `example.com` are not split.
+- after `。`, `！`, `？`, `｡`, `।`, `؟`, `۔` and the same closing marks, whatever follows.
 - at the end of a line, unless the line ends with a letter or a comma and the next begins with a lower-case letter, as
   in text that is broken at a fixed width. So a heading, a list item and a row of a table are sentences of their own.
 
 It does not end
 
-- after an abbreviation that something follows: "Dr.", "e.g.", "Fig."; after "No.", "p.", "Jan.", if a digit follows.
-- after an abbreviation that can stand last ("etc.", "Inc.", "Ph.D.") if no capital follows.
+- after an abbreviation that never ends one: "Dr.", "e.g.", "Fig."; after "No.", "p.", "Jan.", if a digit follows.
+- after an abbreviation that can end a sentence ("etc.", "Inc.", "Ph.D.") if no capital follows.
 - after initials ("U.S.", "J. R. R. Tolkien", "a.m."), unless a word follows that often begins a sentence: "The", "It".
 - after the number or letter of a list item that begins the sentence: "1. Take it."
-- if a lower-case letter follows "...", a letter alone ("a."), or a quote or bracket that closes after the stop, as in
+- if a lower-case letter follows "...", a single letter ("a."), or a closing quote or bracket after the stop, as in
   `"Is it?" he asked.`
-- if a comma or another mark of that kind follows what closes.
+- if a comma, colon or semicolon follows the closing marks.
 """
 
 import re
@@ -70,7 +70,7 @@ _SPACE = re.compile(r"\s*")
 _COMMAS = tuple("，、；：,;:")
 _NEXT = re.compile(r"\s*[\"'“‘«‹(\[{*_`¿¡「『（]{0,5}")
 _FIRST_WORD = re.compile(r"[^\W_]+")
-_LONGEST_WORD, _LONGEST_ITEM = 24, 24  # characters, of an abbreviation and of what numbers a list item
+_LONGEST_WORD, _LONGEST_ITEM = 24, 24  # characters of an abbreviation, and of a list item's number
 
 
 def lines(text: str) -> list[Span]:
@@ -83,7 +83,7 @@ def sentences(text: str) -> list[Span]:
     starts = [0]
     for match in _STOP.finditer(text):
         if match["line"] is not None:
-            ends = match.end() == len(text) or not _goes_on(text, match)
+            ends = match.end() == len(text) or not _continues(text, match)
         else:
             ends = _ends(text, match, starts[-1])
         if ends:
@@ -92,7 +92,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def _cut(text: str, starts: Iterable[int]) -> list[Span]:
-    """Cut a text at these places, except in the white space at its beginning and its end."""
+    """Split a text at these positions, except in the white space at its beginning and end."""
     begin, end = _after_space(text, 0), len(text.rstrip())
     places = sorted({start for start in starts if begin < start < end})
     return list(pairwise([0, *places, len(text)])) if text else []
@@ -103,8 +103,8 @@ def _after_space(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
-def _goes_on(text: str, line_break: re.Match[str]) -> bool:
-    """Return True if a sentence goes on in the next line."""
+def _continues(text: str, line_break: re.Match[str]) -> bool:
+    """Return True if a sentence continues on the next line."""
     last, following = text[line_break.start() - 1 : line_break.start()], text[line_break.end()]
     single = text.count("\n", line_break.start(), line_break.end()) == 1
     return single and (last.isalpha() or last == ",") and following.islower() and text[line_break.end() - 1] == "\n"
@@ -159,10 +159,10 @@ _NAMED = re.compile(rf"\s(?:id|name|index|n)=(?P<value>{_VALUE})")
 
 @dataclass(frozen=True)
 class PartedText:
-    """A text as a model gets it, and its named parts.
+    """A text as given to a model, and its named parts.
 
     parts: in the order in which they begin. They can be nested (a document in a message) and empty, but do not overlap.
-    rest: the name of the text that is in no part. marked: special tokens are written out in the text, as in a chat.
+    rest: the name of text that is in no part. marked: the text spells out its special tokens, as in a chat.
     """
 
     text: str
@@ -175,8 +175,8 @@ class PartedText:
         """Take the parts from the tags in a text: `<doc id="2"> ... </doc>` is the part "doc 2".
 
         The tags are removed, and the white space just inside them; `keep` keeps both. A part is named by its tag and
-        its `id` (or `name`, `index`, `n`); parts without one are counted, "doc", "doc 2". A tag that is only opened,
-        without a name, or only closed is text, such as `<br>` and `vector<int>`.
+        its `id` (or `name`, `index`, `n`); parts without one are counted, "doc", "doc 2". An unmatched tag without a
+        name is text, such as `<br>` and `vector<int>`.
 
         Raises RequestError for tags that overlap or are not closed, and for two parts of the same name.
         """
@@ -184,7 +184,7 @@ class PartedText:
         pieces = [_text_between(text, *pair) for pair in pairwise([None, *tags, None])]
         places = [tag.start() if tag["closes"] else tag.end() for tag in tags] if keep else accumulate(map(len, pieces))
         parts: list[Part] = []
-        open_tags: list[tuple[re.Match[str], int]] = []  # with the numbers of their parts
+        open_tags: list[tuple[re.Match[str], int]] = []  # with the indices of their parts
         for tag, name, place in zip(tags, _names_of(tags), places, strict=False):
             if not tag["closes"]:
                 open_tags.append((tag, len(parts)))
@@ -201,7 +201,7 @@ class PartedText:
 
     @classmethod
     def joined(cls, named: Sequence[tuple[str, str]], text: str = "") -> "PartedText":
-        """Put named texts one after the other, and `text`, which is in no part, after them; blank lines are between.
+        """Join named texts, and then `text`, which is in no part, with blank lines between them.
 
         Raises RequestError for two parts of the same name.
         """
@@ -215,9 +215,9 @@ class PartedText:
 
     @property
     def runs(self) -> list[Part]:
-        """Return the whole text as neighbouring stretches, each named as the innermost part that it is in.
+        """Return the whole text as adjacent stretches, each named after the innermost part that contains it.
 
-        A part with another one inside it is several stretches. White space after a stretch belongs to it.
+        A part that contains another one becomes several stretches. White space after a stretch belongs to it.
         """
         owners = np.full(len(self.text) + 1, -1)
         for number, part in enumerate(self.parts):
@@ -233,9 +233,9 @@ class PartedText:
         ]
 
     def units(self, kind: str) -> list[Part]:
-        """Return the whole text as neighbouring units of a kind: "line", "sentence" or "part".
+        """Return the whole text as adjacent units of a kind: "line", "sentence" or "part".
 
-        Lines and sentences are named as the innermost part that they are in, and end where it ends.
+        Lines and sentences are named after the innermost part that contains them, and end where it ends.
         """
         if kind == "part":
             return self.runs
@@ -258,7 +258,7 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def _tags_of_parts(text: str) -> list[re.Match[str]]:
-    """Return the tags that mark parts: those of a name that is opened and closed, and those that name their part."""
+    """Return the tags that mark parts: those whose name is opened and closed, and those with an `id` or the like."""
     tags = list(_TAG.finditer(text))
     closed, opened = ({tag["name"] for tag in tags if bool(tag["closes"]) is closes} for closes in (True, False))
     named = {tag["name"] for tag in tags if not tag["closes"] and _NAMED.search(tag["more"])}
@@ -266,7 +266,7 @@ def _tags_of_parts(text: str) -> list[re.Match[str]]:
 
 
 def _names_of(tags: Sequence[re.Match[str]]) -> list[str]:
-    """Return the names of the parts that these tags open. Tags that close have none.
+    """Return the names of the parts that these tags open; closing tags have none.
 
     Raises RequestError for two parts of the same name.
     """
@@ -286,7 +286,7 @@ def _names_of(tags: Sequence[re.Match[str]]) -> list[str]:
 def _check_names(names: Iterable[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise RequestError(f"two parts are named {quoted(twice[0])}: give each part a name of its own")
+        raise RequestError(f"two parts are named {quoted(twice[0])}: give each part a different name")
 
 
 def _text_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> str:
@@ -300,7 +300,7 @@ def _wrong_order(tag: re.Match[str], open_tags: Sequence[re.Match[str]]) -> str:
     if all(one["name"] != tag["name"] for one in open_tags):
         return f"{_where(tag)} closes no part: delete it, or add <{tag['name']}> before it"
     inner = open_tags[-1]
-    return f"{_where(tag)} stands inside {_where(inner)}: close <{inner['name']}> first, since parts can't overlap"
+    return f"{_where(tag)} is inside {_where(inner)}: close <{inner['name']}> first, since parts can't overlap"
 
 
 def _where(tag: re.Match[str]) -> str:
@@ -309,13 +309,12 @@ def _where(tag: re.Match[str]) -> str:
 
 
 def unit_tokens(tokens: Tokens, spans: Iterable[Sequence[int]], segment: int = 0) -> list[list[int]]:
-    """Return the places of the tokens in each span (start, end) of characters of a text.
+    """Return the indices of the tokens in each span (start, end) of characters of a text.
 
-    A token is where its first character is that is not white space, or else where it begins. So every token is in
-    exactly one of several spans that cover the text. Special tokens that are not written out in it, the tokens of
-    another segment, and tokens that a decoder wrote, whose place in the text is not known, are in none.
-
-    Raises RequestError for tokens without offsets, as in a record of another program.
+    A token belongs to the span of its first character that is not white space, or else of its first character. So every
+    token is in exactly one of several spans that cover the text. Added special tokens, tokens of another segment, and
+    generated tokens, whose offsets are unknown, are in none. Raises RequestError for tokens without offsets, as in a
+    record of another program.
     """
     places, begins = [], []
     text = "".join(one for one, part in zip(tokens.written, tokens.segments, strict=True) if part == segment)
@@ -328,7 +327,10 @@ def unit_tokens(tokens: Tokens, spans: Iterable[Sequence[int]], segment: int = 0
         places.append(place)
         begins.append(start + (len(inner) - len(inner.lstrip()) if inner.strip() else 0))
     if places and not known:
-        raise RequestError("it is not known where these tokens are in their text: run the model on the text instead")
+        raise RequestError(
+            "the positions of these tokens in their text are unknown: run the model on the text, give an "
+            "encoder-decoder's output with --target, or use a model with a tokenizer.json"
+        )
     order = np.argsort(begins, kind="stable")
     sorted_begins = np.asarray(begins)[order]
     found = []

@@ -1,4 +1,4 @@
-"""Cut a text into windows that fit a model, in whole words if possible."""
+"""Split a text into windows that fit a model, between words if possible."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,16 +16,12 @@ NO_WORD = -1
 
 @dataclass(frozen=True)
 class TextWindow:
-    """A part of a text that goes through the network in one run.
+    """A part of a text that the network processes in one run.
 
-    text: the number of its text in the corpus, from 0. of: the number of windows of that text, known in the last one
-    only.
-
-    counted: the tokens [start, stop) that count as queries here. Over the windows of a text each of its tokens counts
-    once, including [CLS] and [SEP].
-
-    word: int `[token]`, the same number for every occurrence of a word; -1 at special tokens and punctuation, which are
-    no words. place: int `[token]`, a number for each single occurrence of a word.
+    text: the index of its text in the corpus. of: the number of windows of that text, known only in the last one.
+    counted: the tokens [start, stop) that count as queries here. Over all windows of a text, each of its tokens counts
+    once, including [CLS] and [SEP]. word: int `[token]`, the same number for every occurrence of a word; -1 at special
+    tokens and punctuation. place: int `[token]`, a different number for each occurrence of a word.
     """
 
     text: int
@@ -51,12 +47,12 @@ class TextWindow:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Return the places where words begin."""
+        """Return the indices of tokens that begin words."""
         return np.flatnonzero(np.diff(self.place, prepend=NO_WORD))
 
     @cached_property
     def in_words(self) -> "TextWindow":
-        """Return the window with words as tokens. A word counts if its first piece does."""
+        """Return the window with words as tokens. A word counts if its first piece counts."""
         starts = self.starts
         begin, end = np.searchsorted(starts, self.counted).tolist()
         return TextWindow(
@@ -73,11 +69,10 @@ class TextWindow:
 def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = None) -> Iterator[TextWindow]:
     """Yield a text as one window, or as several consecutive ones if it exceeds the model's limit.
 
-    Each window has the special tokens of the whole text at its ends. Windows start `stride` tokens of the text apart,
-    by default side by side, or slightly earlier at the beginning of a word. The last is moved back so that it is full.
-
-    If two windows overlap, each counts its half of the shared tokens, in whole words, so that every token counts where
-    it has most context. (A word with more pieces than fit into a window is cut.)
+    Each window has the special tokens of the whole text at its ends. Windows start every `stride` tokens of the text,
+    or slightly earlier, at the beginning of a word. By default they do not overlap. The last one is moved back so that
+    it is full. If two windows overlap, each counts its half of the shared tokens, in whole words, so that every token
+    counts where it has most context. (A word with more pieces than fit into a window is split.)
 
     Raises RequestError if the stride would skip tokens, and as `Tokenizer.read` does.
     """
@@ -85,13 +80,13 @@ def windows(text: int, content: str, tokenizer: Tokenizer, stride: int | None = 
     room = tokenizer.max_tokens - len(body.head) - len(body.tail)
     step = room if stride is None else stride
     if not 1 <= step <= room:
-        raise RequestError(f"--stride {step} is out of range: 1 to {room} tokens, since a larger stride skips tokens")
+        raise RequestError(f"--stride {step} must be from 1 to {room}: a larger stride skips tokens")
     start = border = number = 0
     while (known := len(body.tokens)) > start + room:
         number += 1
         following = body.last_word(start + 1, start + step)
         if known <= following + room:
-            following = body.first_word(known - room, following)  # the rest fits from there
+            following = body.first_word(known - room, following)  # the rest fits from here
         middle = body.last_word(following, (following + start + room) // 2)  # the middle of the shared tokens
         yield body.window(text, (start, start + room), (border, middle))
         start, border = following, middle
@@ -112,18 +107,18 @@ class Body:
         return words[number] is None or words[number] != words[number - 1]
 
     def last_word(self, low: int, high: int) -> int:
-        """Return the last place in low to high where a word begins; high if there is none."""
+        """Return the last index from low to high where a word begins; high if there is none."""
         return next((number for number in range(high, low - 1, -1) if self.begins_word(number)), high)
 
     def first_word(self, low: int, high: int) -> int:
-        """Return the first place in low to high where a word begins; low if there is none."""
+        """Return the first index from low to high where a word begins; low if there is none."""
         return next((number for number in range(low, high + 1) if self.begins_word(number)), low)
 
     def window(self, text: int, shown: tuple[int, int], counted: tuple[int, int], of: int | None = None) -> TextWindow:
         """Return the window of the tokens [start, stop) between the special tokens. These count in the first and last
         window.
 
-        Words that the window cuts keep the identity of the whole word, as far as one more window length reaches.
+        Words that the window splits keep the number of the whole word, up to one more window length.
         """
         start, stop = shown
         low, high = max(0, start - (stop - start)), min(len(self.tokens), stop + (stop - start))
@@ -142,7 +137,7 @@ class Body:
 def word_numbers(
     tokens: Tokens,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return `word`, `place` and `punctuation` of a Window of all these tokens. Words ignore case."""
+    """Return `word`, `place` and `punctuation` of a window of all these tokens. Words ignore case."""
     numbers: dict[str, int] = {}
     word: list[int] = []
     place: list[int] = []
@@ -159,8 +154,8 @@ def word_numbers(
 
 
 def word_places(tokens: Tokens) -> npt.NDArray[np.int64]:
-    """Return int `[token]`: the number of each token's word occurrence; -1 at tokens that are no words: special ones,
-    punctuation and white space.
+    """Return int `[token]`: the number of each token's word occurrence; -1 at special tokens, punctuation and white
+    space.
     """
     word, place, _ = word_numbers(tokens)
     return np.where((word == NO_WORD) | [is_no_word(shown) for shown in tokens.shown], NO_WORD, place)

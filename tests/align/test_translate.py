@@ -127,17 +127,17 @@ def test_writing_stops_at_the_end_token_of_each_text():
 def test_writing_stops_at_the_limit_when_no_end_comes():
     endless, other = translate(Parrot("1" * (LIMIT + 5), "2021-03-03"), ["a", "b"])
     assert endless.output == "1" * LIMIT and endless.emitted == ["1"] * LIMIT
-    assert "no end" in endless.doubt
+    assert "does not end" in endless.doubt
     assert other.emitted == [*"2021-03-03", "[END]"]
 
 
 @pytest.mark.parametrize(
     ("written", "doubt"),
     [
-        *[(text, "no date that exists") for text in ("2021-02-31", "2021-3-3", "20210303", "")],
-        ("none", "the model finds no date of 1950 to 2049 in it"),
-        ("1949-12-31", "1949-12-31 is no day of 1950 to 2049"),
-        ("2050-01-01", "2050-01-01 is no day of 1950 to 2049"),
+        *[(text, "not an existing date") for text in ("2021-02-31", "2021-3-3", "20210303", "")],
+        ("none", "the model finds no date from 1950 to 2049 in it"),
+        ("1949-12-31", "1949-12-31 is not from 1950 to 2049"),
+        ("2050-01-01", "2050-01-01 is not from 1950 to 2049"),
     ],
 )
 def test_an_output_that_is_no_date_is_doubted(written, doubt):

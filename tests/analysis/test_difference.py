@@ -68,7 +68,5 @@ def test_what_does_not_stand_beside_each_other_is_refused():
     record = record_of(np.full((2, 1, 3, 3), 1 / 3))
     with pytest.raises(RequestError, match="3 tokens and the other 4"):
         difference(record, record_of(np.full((2, 1, 4, 4), 1 / 4)))
-    with pytest.raises(
-        RequestError, match=r"no head in common: one holds layers 0, heads .*, the other layers 1, heads"
-    ):
+    with pytest.raises(RequestError, match=r"no head in common: one holds layer 0, head .*, the other layer 1, head"):
         difference(record.select(layers=0), record.select(layers=1))

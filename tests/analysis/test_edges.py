@@ -259,6 +259,49 @@ def test_it_is_one_where_no_token_sees_a_later_one(layers, length, padding, seed
         assert not first_is_sink(plain(masks, padding))
 
 
+@given(layered_records() | attention_records(padding=2), st.integers(1, 200))
+def test_edges_are_the_same_in_steps(record, together):
+    over = Usual.of_text(record)
+    whole = edges(record, over)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("attncli.analysis.edges._TOGETHER", together)
+        in_steps, again = edges(record, over), Usual.of_text(record)
+    assert [[(one.query, one.key) for one in some] for some in in_steps] == [
+        [(one.query, one.key) for one in some] for some in whole
+    ]
+    for some, of_head in zip(in_steps, whole, strict=True):
+        np.testing.assert_allclose([one.usual for one in some], [one.usual for one in of_head], atol=1e-6)
+    np.testing.assert_allclose(again.sums, over.sums, rtol=1e-6, atol=1e-9)
+    assert np.array_equal(again.counts, over.counts)
+
+
+@given(layered_records() | attention_records(padding=2), st.data())
+def test_pairs_and_sinks_of_some_rows_are_those_of_their_text(record, data):
+    """A layer's masks that only look back may do so in all rows, and not tell it in a few."""
+    places = sorted(data.draw(st.sets(st.integers(0, len(record.tokens) - 1), min_size=1)))
+    some = grouped(record, Grouping(queries=places))
+    whole, pairs = WordPairs.of(record), WordPairs.of(some)
+    assert np.array_equal(pairs.bins(), whole.bins()[places])
+    if first_is_sink(record) == first_is_sink(some):
+        assert np.array_equal(pairs.different(), whole.different()[places])
+        assert np.array_equal(sinks(some), sinks(record))
+    assert Usual.of_text(some).each[0].tokens == Usual.of_text(record).each[0].tokens
+
+
+def test_the_first_token_is_a_sink_of_a_row_that_looks_back():
+    record = plain(np.tri(9))
+    assert first_is_sink(grouped(record, Grouping(queries="LAST"))) and first_is_sink(
+        grouped(record, Grouping(queries="4"))
+    )
+    assert not first_is_sink(grouped(plain(np.ones((9, 9))), Grouping(queries="4")))
+
+
+def test_a_strong_edge_of_a_row_is_found_at_its_place():
+    some = grouped(record_of(with_edge(flat(), 5, 9)), Grouping(queries="2,5"))
+    [[edge]] = edges(some, Usual.of_text(some))
+    assert (edge.query, edge.key, some.rows[edge.query]) == (1, 9, 5)
+
+
 def test_words_stretches_and_some_tokens_have_that_of_their_text():
     record = plain(np.tri(9))
     assert first_is_sink(merge_words(record))

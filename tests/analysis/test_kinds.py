@@ -11,15 +11,15 @@ from attncli.analysis.kinds import (
     KINDS,
     Judged,
     KindMeasure,
+    content_shift,
     exclude_labelled,
     labels_of,
     load_kinds,
     mean_at,
-    moved,
     offset_samples,
     with_kinds,
 )
-from attncli.analysis.luck import LEVEL
+from attncli.analysis.significance import LEVEL
 from attncli.base.errors import RequestError
 
 HEADS = (6, 12)
@@ -62,7 +62,7 @@ def test_every_measure_of_a_kind_has_to_hold():
 def test_shuffled_matrices_raise_the_floor():
     measure, shuffled = of_draws(scores(h1_2=0.9, h3_4=0.5)), of_draws(scores(h0_0=0.6))
     assert judged("sink", measure).heads == [(1, 2), (3, 4)]
-    assert judged("sink", measure.beside(shuffled)).heads == [(1, 2)]
+    assert judged("sink", measure.with_floor(shuffled)).heads == [(1, 2)]
 
 
 def test_a_head_with_another_label_is_neither_content_nor_idle():
@@ -98,11 +98,11 @@ def test_means_over_texts_and_draws_have_one_interval(texts):
 
 def test_maps_that_move_with_the_words():
     fixed = np.broadcast_to(np.eye(6), (5, 1, 1, 6, 6))
-    assert np.allclose(moved(fixed), 0)
+    assert np.allclose(content_shift(fixed), 0)
     disjoint = np.zeros((5, 1, 1, 6, 6))
     for draw in range(5):
         disjoint[draw, ..., draw] = 1
-    assert np.allclose(moved(disjoint), 1)
+    assert np.allclose(content_shift(disjoint), 1)
 
 
 def test_the_best_distance_is_chosen_on_other_draws():
@@ -133,11 +133,11 @@ def test_a_file_of_kinds_names_heads_of_its_model_and_part(tmp_path):
         replace(record, model=replace(model, sha256="cd" * 32), kind="decoder"),
         replace(record, model=replace(model, changes="without 0.1"), kind="decoder"),
     ):
-        with pytest.raises(RequestError, match="--kinds names heads in the decoder attention of made-up"):
+        with pytest.raises(RequestError, match="--kinds has labels for the decoder attention of made-up"):
             with_kinds(other, load_kinds(path))
     path.write_text(json.dumps({**written, "heads": [{**heads[0], "labels": "\x1b[2J,sink"}]}))
     assert load_kinds(path).heads == {(1, 2): ["sink"]}
     for damaged in ("", "[]", json.dumps(written), json.dumps({**written, "measured": "today", "heads": heads})):
         path.write_text(damaged)
-        with pytest.raises(RequestError, match="is no file of kinds: attncli kinds -o"):
+        with pytest.raises(RequestError, match="is not a file of kinds: make one with attncli kinds -o"):
             load_kinds(path)

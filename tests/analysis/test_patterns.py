@@ -19,6 +19,8 @@ from attncli.analysis.patterns import (
     total_variation,
 )
 from attncli.record import AttentionRecord
+from attncli.record.grouping import grouped
+from attncli.record.selection import Grouping
 
 
 def test_entropy_of_known_rows():
@@ -36,6 +38,32 @@ def test_a_head_that_looks_at_one_offset_has_its_label(label, offset):
     assert summary.label == label
     assert summary.entropy == 0
     assert summary.shares[label] == pytest.approx(1 if offset == 0 else (length - 1) / length)
+
+
+@given(attention_records(padding=2) | layered_records(), st.data())
+def test_some_rows_have_the_shares_of_these_rows(record, data):
+    """Every row by itself: means over the rows of a text are those of its rows, one by one."""
+    counted = [place for place in range(len(record.tokens)) if not record.tokens.padding[place]]
+    chosen = sorted(data.draw(st.sets(st.sampled_from(counted), min_size=1)))
+    some = summarise(grouped(record, Grouping(queries=chosen)))
+    alone = [summarise(grouped(record, Grouping(queries=[place]))) for place in chosen]
+    for pair in record.each_head:
+        rows = [
+            one[pair].shares | {"entropy": one[pair].entropy}
+            for one, place in zip(alone, chosen, strict=True)
+            if record.mask_of(pair[0])[place].any()
+        ]
+        for name in [*PATTERNS[:-1], "entropy"]:
+            mean = np.mean([row[name] for row in rows]) if rows else 0.0
+            found = some[pair].entropy if name == "entropy" else some[pair].shares[name]
+            assert found == pytest.approx(mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("name, offset", [("self", 0), ("previous", -1), ("next", 1)])
+def test_a_row_knows_its_place(name, offset):
+    weights = np.zeros((8, 8))
+    weights[np.arange(8), np.clip(np.arange(8) + offset, 0, 7)] = 1
+    assert summarise(grouped(record_of(weights), Grouping(queries="5")))[0, 0].shares[name] == 1
 
 
 def test_first_separator_and_broad():

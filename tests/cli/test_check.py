@@ -43,8 +43,8 @@ def mine(tmp_path, monkeypatch):
 def test_a_wrong_one_is_named_and_ends_in_1(mine, attncli):
     done = attncli("check", "mine.py:unscaled")
     assert (done.code, done.err) == (1, "")
-    assert "wrong: unscaled is attention without the division by √d_k" in done.out
-    assert "line 14 has `return torch.softmax(q @ k.transpose(-2, -1), -1) @ v` (a guess" in done.out
+    assert "wrong: unscaled computes attention without the division by √d_k" in done.out
+    assert "probably line 14, `return torch.softmax(q @ k.transpose(-2, -1), -1) @ v`: " in done.out
 
 
 @pytest.mark.slow
@@ -58,14 +58,7 @@ def test_a_right_one_ends_in_0_and_only_its_document_is_printed(mine, attncli):
 
 @pytest.mark.slow
 def test_options_reach_the_check(mine, attncli, refused):
-    assert attncli("check", "mine.py:MyAttention", "--mask-means", "allowed").code == 0
-    done = attncli("check", "mine.py:MyAttention", "--mask-means", "forbidden", "--json")
-    assert [one["mistake"] for one in json.loads(done.out)["diagnosis"]] == ["mask inverted"]
     assert attncli("check", "mine.py:attention", "--nowhere", "zero-or-nan").code == 1
-    mine(MINE.replace("self.q,", "self.first,").replace("self.q(", "self.first("))
-    assert attncli("check", "mine.py:WithDepth", "--give", "depth=3", "--map", "first=query").code == 0
-    mine(f"import torch\ndef attention(q, k, v):\n    {RIGHT}")
-    assert attncli("check", "mine.py", "--layout", "batch token d").code == 0
 
 
 @pytest.mark.slow
@@ -86,7 +79,7 @@ def test_the_weights_of_a_layer(mine, attncli):
 @pytest.mark.slow
 def test_weights_of_a_model_with_positions_in_its_scores_are_refused(mine, tiny, refused):
     line = refused("check", "mine.py:MyAttention", "-m", str(tiny("deberta-v2")), "-l", "0", "-H", "0", "the cat")
-    assert "the scores of deberta-v2 depend on positions: -m takes a model whose don't" in line
+    assert "the scores of deberta-v2 depend on positions: use a model whose scores don't" in line
 
 
 @pytest.mark.slow
@@ -100,10 +93,10 @@ def test_files_modules_and_names_inside(mine, tmp_path, attncli, refused):
     assert attncli("check", "mine.py:Outer.Inner").code == 0
     for what, said in {
         "package.other:MyAttention": "no module 'package.other' is in this folder or installed",
-        "package": "package has no functions and classes of its own: FILE.py:NAME says what to check",
+        "package": "package defines no public function or class: FILE.py:NAME says what to check",
         "package/own.py:Other": "package/own.py has no 'Other': it has attention, unscaled",
-        "package/own.py": "package/own.py has 4 functions and classes: package/own.py:attention, or unscaled",
-        "mine.py:three": "mine.py:three is no function, class or module, but of type int",
+        "package/own.py": "package/own.py defines 3 functions and classes: check package/own.py:attention, or unscaled",
+        "mine.py:three": "mine.py:three is not a function, class or module, but of type int",
         "none.py:attention": "'none.py' can't be read (No such file or directory)",
         "package.py:f": "'package.py' can't be read",
         f"{'x' * 5000}.py:f": f"'{'x' * 39}…' can't be read (File name too long)",
@@ -128,7 +121,7 @@ HARMLESS = {
 @pytest.mark.parametrize("act", HARMLESS.values(), ids=HARMLESS)
 def test_what_does_no_harm_is_right(mine, attncli, act):
     mine(attention_that(act))
-    done = attncli("check", "mine.py", "--layout", "batch head token d", "--json")
+    done = attncli("check", "mine.py", "--json")
     assert (done.code, done.err, json.loads(done.out)["right"]) == (0, "", True)
 
 
@@ -143,38 +136,34 @@ def test_nothing_of_the_current_folder_is_run(mine, tmp_path, attncli):
 
 # --- files that do harm -----------------------------------------------------------------------------------
 
-WRITES = "for n in range(3, 20):\n        try: os.write(n, {})\n        except OSError: pass"
-ROOM = "takes more than 1 GB of memory: --memory-limit GB gives it more"
+ROOM = "takes more than 1 GB of memory: give it more with --memory-limit GB"
 TOO_DEEP = "class attention:\n  def forward(self, x): return x\n  def __init__(self, depth): pass"
 # An act of a function, and a part of the line that follows. CALLED: while it was being called.
 ACTS = {
-    "import ctypes; ctypes.string_at(0)": "attention crashed with SIGSEGV (line 6, CALLED): mend that first.",
+    "import ctypes; ctypes.string_at(0)": "attention crashed with SIGSEGV (line 6, CALLED): fix that first.",
     "os.kill(os.getpid(), 9)": "attention was killed (CALLED): was the machine out of memory?",
     "print('good\\x1b[31mbye'); os._exit(3)": "ended its process with exit code 3 (CALLED): remove os._exit or the "
-    r"like. Its last words: good\x1b[31mbye",
-    "os.closerange(0, 4096)": "closed a pipe that is not its own (CALLED): without it there is no result",
-    WRITES.format(r"b'\xff\n'"): "sent no result but something else (CALLED): ",
-    "import json; json.dumps = lambda *a, **k: 'lie'": "sent no result but something else (CALLED): ",
-    "torch.Tensor.detach = lambda *a: 1 / 0": "ZeroDivisionError: division by zero (line 6)",
+    r"like. Its last output: good\x1b[31mbye",
+    "import json; json.dumps = lambda *a, **k: 'lie'": "mine.py:attention writes to the pipe for attncli's result",
+    "torch.Tensor.detach = lambda *a: 1 / 0": "it can't be run: ",
     "raise ValueError('\\x1b[31mred\\x07\\n')": r"ValueError: \x1b[31mred\x07 (line 6)",
-    "os.fork() == 0 and (os.setsid(), time.sleep(8)); os._exit(4)": "ended its process with exit code 4 (CALLED)",
-    "sys.exit('bye')": "it ends itself by sys.exit(bye) (line 6)",
+    "sys.exit('bye')": "it calls sys.exit(bye) (line 6)",
     "attention(q, k, v)": "RecursionError: maximum recursion depth exceeded (line 6)",
     "torch.empty(25 * 10**9)": ROOM,
     "np.ones(10**10)": ROOM,
-    "return torch.zeros(1).expand(10**12)": "none of what it gives has the output's shape: [1000000000000];",
-    "return 'weights'": "the output's shape: nothing; is it called otherwise? --map, --layout",
+    "return torch.zeros(1).expand(10**12)": "nothing that it returns has the output's shape: [1000000000000]:",
+    "return 'weights'": "the output's shape: nothing: paste an adapter below the code and check it",
 }
 TEXTS = {
     "raise ImportError('no jax\\nand more')": "mine.py can't be run: ImportError: no jax (line 1)",
     "def f(:": "mine.py can't be read: SyntaxError: invalid syntax (line 1)",
     "import os; os._exit(5)": "ended its process with exit code 5 (while it was being opened): remove os._exit",
-    "\n\nexit()": "run: it ends itself by sys.exit() (line 3)",
+    "\n\nexit()": "run: it calls sys.exit() (line 3)",
     "def other(): pass": "mine.py has no 'attention': it has other",
     "class attention:\n  def __init__(self): raise ValueError('odd')\n  __call__ = print": "made: ValueError: odd",
     "import torch\nx = torch.ones(25 * 10**9)": f"mine.py can't be run: it {ROOM} (line 2)",
-    "def attention(one, two, three, four, five):\n    return one": "--map one=query (or key, value, x, ",
-    TOO_DEEP: "--give depth=VALUE, or by an adapter at the end of the file",
+    "def attention(one, two, three, four, five):\n    return one": "role of the parameter 'one' is unknown: paste",
+    TOO_DEEP: "attention needs 'depth', whose role is unknown: paste an adapter below the code",
 }
 HARM = {attention_that(act): said.replace("CALLED", "while it was being called") for act, said in ACTS.items()} | TEXTS
 
@@ -183,10 +172,9 @@ HARM = {attention_that(act): said.replace("CALLED", "while it was being called")
 @pytest.mark.parametrize("text", HARM, ids=[ascii(one)[:40] for one in (*ACTS, *TEXTS)])
 def test_harm_ends_in_a_line(mine, attncli, text):
     mine(text)
-    layout = ["--layout", "batch head token d"] if "v):" in text and "weights" not in text else []
-    done = attncli("check", "mine.py:attention", "--memory-limit", "1", *layout)
+    done = attncli("check", "mine.py:attention", "--memory-limit", "1")
     *adapter, line = done.err.splitlines()
-    assert (done.code, done.out) == (2, "") and (not adapter or adapter[0].startswith("attncli: an adapter to paste"))
+    assert (done.code, done.out) == (2, "") and (not adapter or adapter[0].startswith("attncli: paste this adapter"))
     assert HARM[text] in line and len(line) <= 330 and line.isprintable()
 
 
@@ -228,79 +216,21 @@ def is_gone(number):
     return False
 
 
-def assert_empties(folder, usual):
-    """Wait until a folder has only what it usually has: a process that outlives the other empties it."""
-    for _ in range(200):
-        left = {one.name for one in folder.iterdir()} - usual
-        if not left:
-            return
-        time.sleep(0.05)
-    assert not left
-
-
 @pytest.mark.slow
 @SEES_PROCESSES
 def test_nothing_that_it_started_goes_on(mine, tmp_path, attncli):
     act = "import subprocess; other = subprocess.Popen(['sleep', '1000'])"
     mine(attention_that(act, "open('numbers', 'a').write(f'{os.getpid()} {other.pid} ')"))
-    assert attncli("check", "mine.py", "--layout", "batch head token d").code == 0
+    assert attncli("check", "mine.py").code == 0
     numbers = set((tmp_path / "numbers").read_text().split())
     assert len(numbers) > 2 and all(is_gone(int(number)) for number in numbers)
-
-
-NOTE = "open('numbers', 'a').write(f'{os.getpid()} ')"
-SLEEPS = "time.sleep(1000)"
-# What starts a process that outlives its parent, and how the check then ends.
-SURVIVORS = {
-    "a session of its own": (f"if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}", 0),
-    "a fork of a fork": (f"if os.fork() == 0: (os.setsid(), os.fork() and os._exit(0)); {NOTE}; {SLEEPS}", 0),
-    "a program without our environment": (
-        f"import subprocess; one = subprocess.Popen(['sleep', '1000'], env={{}}, start_new_session=True); "
-        f"{NOTE.replace('os.getpid()', 'one.pid')}",
-        0,
-    ),
-    "one whose parent ends the process": (
-        f"if os.fork() == 0: os.setsid(); {NOTE}; {SLEEPS}\n    time.sleep(1); os._exit(4)",
-        2,
-    ),
-}
-
-
-@pytest.mark.slow
-@SEES_PROCESSES
-@pytest.mark.parametrize("case", SURVIVORS.values(), ids=SURVIVORS)
-def test_no_process_outlives_the_check(mine, tmp_path, attncli, case):
-    act, code = case
-    mine(attention_that(act))
-    assert attncli("check", "mine.py", "--layout", "batch head token d").code == code
-    numbers = set((tmp_path / "numbers").read_text().split())
-    assert numbers and all(is_gone(int(number)) for number in numbers)
-
-
-@pytest.mark.slow
-@SEES_PROCESSES
-@pytest.mark.parametrize("parent", ["os.getppid()", "int(open(f'/proc/{os.getppid()}/stat').read().split()[3])"])
-def test_code_that_kills_its_parent_leaves_nothing(mine, tmp_path, parent):
-    mine(attention_that("import tempfile; tempfile.mkdtemp()", NOTE, f"os.kill({parent}, 9); time.sleep(1000)"))
-    (tmp_path / "temporary").mkdir()
-    command = [sys.executable, "-m", "attncli", "check", "mine.py", "--layout", "batch head token d"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment() | {"TMPDIR": str(tmp_path / "temporary")},
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode in (2, -9) and b"Traceback" not in done.stderr
-    assert all(is_gone(int(number)) for number in (tmp_path / "numbers").read_text().split())
-    assert_empties(tmp_path / "temporary", set())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", ["1", "(1, 2)", "'\\ud800'"])
 def test_keys_of_what_it_returns_may_be_anything(mine, attncli, keys):
     mine(attention_that(f"return {{{keys}: {RIGHT.removeprefix('return ')}}}"))
-    assert attncli("check", "mine.py", "--layout", "batch head token d").code == 0
+    assert attncli("check", "mine.py").code == 0
 
 
 @pytest.mark.slow
@@ -312,7 +242,7 @@ def test_it_ends_with_the_command(mine, tmp_path, by):
         [sys.executable, "-m", "attncli", "check", "mine.py"],
         stderr=subprocess.PIPE,
         cwd=tmp_path,
-        env=environment() | {"TMPDIR": str(tmp_path)},
+        env=environment(),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     begun = tmp_path / "begun"
@@ -323,7 +253,6 @@ def test_it_ends_with_the_command(mine, tmp_path, by):
     _, said = command.communicate(timeout=300)
     assert is_gone(int(begun.read_text())) and b"Traceback" not in said
     assert command.returncode == 130 if by == signal.SIGINT else command.returncode in (-by, 128 + by)
-    assert_empties(tmp_path, {"mine.py", "begun", "__pycache__"})
 
 
 @pytest.mark.slow

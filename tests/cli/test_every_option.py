@@ -35,6 +35,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "text": ("the big cat",),
     "pair": PAIR[1:],
     "file": ("one.txt",),
+    "batch": ("batch.json",),
     "saved": ("maps.npz",),
     "model": ("other",),
     "layer": ("1",),
@@ -116,10 +117,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "permutations": ("2",),
     "rankings": ("121",),
     "apart": ("0,2",),
-    "means": ("forbidden",),
-    "layout": ("token d",),
-    "map": ("mask=memory",),
-    "give": ("depth=3",),
     "nowhere": ("nan",),
     "seconds": ("0.5",),
     "gigabytes": ("0.1",),
@@ -136,7 +133,7 @@ WAYS = {
     "run": [
         f"run {M} @", f"run {M} -l 0 -H 1 @", f"run {M} -l all @", f"run {M} --json @", f"run {M} -o a.npz @",
         f"run {M} -o a.csv --json @", f"run {M} --words @", f"run {M} --measure norm @", "run --from maps.npz",
-        f"run {M} --unit part --part a=one.txt @",
+        f"run {M} --unit part --part a=one.txt @", f"run {M} --query LAST --json @",
         "run --from maps.npz -l 1 -H 0", "run --from maps.npz --json",
         "run --from terms.safetensors -l 1 -H 2", "run --from terms.safetensors -l 1 -H 2 --json",
         "run -m gpt2 --lens @",
@@ -172,10 +169,13 @@ WAYS = {
     "generate": [
         "generate -m gpt2 --max-tokens 4 @", "generate -m gpt2 --max-tokens 4 --sample --json @",
         "generate -m gpt2 --max-tokens 4 -o a.npz @", "generate -m gpt2 --max-tokens 4 -o a.html @",
+        "generate -m gpt2 --max-tokens 4 --unit part --part cat=one.txt @", "generate -m gpt2 --max-tokens 4 --lens @",
+        "generate -m gpt2 --max-tokens 4 --unit word --json @", "generate -m gpt2 --max-tokens 4 --lens --json @",
     ],
     "sources": [
         "sources -m gpt2 --max-tokens 3 --draws 1 @", "sources -m gpt2 --answer the,mat --draws 1 --json @",
         "sources -m gpt2 --answer the,mat --draws 1 -o a.svg @", "sources -m classes --draws 1 @",
+        "sources -m gpt2 --answer the,mat --draws 1 --sentences -f tags.txt",
     ],
     "flow": [
         f"flow {M} @", f"flow {M} --json @", f"flow {M} -o a.npz @", f"flow {M} -o a.svg @", "flow --from maps.npz",
@@ -189,6 +189,7 @@ WAYS = {
         f"cut {M} --cut cat sat @", f"cut {M} --into cat @", f"cut {M} --json @", f"cut {M} --out-of cat -o a.svg @",
         f"cut {M} --into cat -o a.html @", f"cut {M} --cut cat sat -o a.svg @", f"cut {M} --cut * cat --json @",
         f"cut {M} -o a.csv @", f"cut {M} --cut cat sat -l 2 --json @",
+        f"cut {M} --unit part --part cat=one.txt --cut * cat @", f"cut {M} --unit word --json @",
         "cut -m classes --target LABEL_1 --cut cat sat --json @",
     ],
     "patch": [
@@ -210,6 +211,7 @@ WAYS = {
     ],
     "check": [
         "check mine.py:attention", "check mine.py:attention --json", f"check mine.py:attention {M} @",
+        f"check --batch batch.json {M} -o a.svg",
     ],
     "stats": [
         f"stats {M} lines.txt", f"stats {M} lines.txt --json", f"stats {M} lines.txt -o a.csv",
@@ -248,7 +250,6 @@ WAYS_FOR = [
     ("mechanisms", way("mechanisms -m t5 --json @"), "which"),
     ("mechanisms", way("mechanisms -m t5 --json @"), "target"),
     ("mask", way("mask -m t5 --which decoder @"), "target"),
-    ("check", way("check mine.py:WithDepth"), "give"),
 ]
 DRAWN = {".svg", ".png", ".html"}  # takes its time
 APART = {"check"}  # starts a process
@@ -330,7 +331,9 @@ def place(tiny, tmp_path_factory):
         make_foreign(folder / family, family)
     (folder / "one.txt").write_text("the big cat is on it\n", encoding="utf-8")
     (folder / "lines.txt").write_text(LINES, encoding="utf-8")
+    (folder / "tags.txt").write_text("<a> the cat sat. it is big. </a> <b> the dog </b> it is", encoding="utf-8")
     (folder / "mine.py").write_text(MINE, encoding="utf-8")
+    (folder / "batch.json").write_text('{"input_ids": [[5, 6, 7, 8], [9, 7, 6, 5]]}', encoding="utf-8")
     (folder / "bad.txt").write_bytes(b"the cat\nde\xffad\nit sat\n")
     objects = '{"text": "the big cat", "words": "it sat"}\n'
     (folder / "objects.jsonl").write_text(objects, encoding="utf-8")
@@ -387,7 +390,7 @@ def test_an_option_changes_something_or_is_refused(base, option, attncli, place,
     plain, plain_made = known[base]
     if result.code == 2:
         assert result.out == "" and result.err.splitlines()[-1].startswith("attncli: error: "), result
-        assert "mistake in attncli" not in result.err
+        assert "bug in attncli" not in result.err
     else:
         said, said_plainly = (one.err.replace("other", "a") for one in (result, plain))
         assert (result.code, result.out, said, made) != (plain.code, plain.out, said_plainly, plain_made)
@@ -427,7 +430,7 @@ def test_every_command_that_saves_a_picture_has_a_way_that_does():
 def test_a_printed_picture_has_its_width_and_no_letter_below_six_points(line, width, attncli, place, monkeypatch):
     monkeypatch.chdir(place)
     figures = []
-    monkeypatch.setattr(drawing, "save_figure", lambda figure, path, dpi: figures.append((figure, dpi)))
+    monkeypatch.setattr(drawing, "save_figure", lambda figure, path, dpi, title: figures.append((figure, dpi)))
     assert attncli(*way(line), "--width", f"{width}cm").code == 0
     [(figure, dpi)] = figures
     assert dpi == 300

@@ -143,20 +143,20 @@ def test_no_text_commands_the_terminal(at_terminal):
 def test_a_terminal_that_can_not_be_filled_is_refused_in_words(at_terminal, name):
     it = at_terminal("The cat sat.", TERM=name)
     assert it.end() == 2
-    assert b"explore fills the screen, which this terminal (TERM) does not do: attncli run shows" in it.shown
+    assert b"explore needs a terminal with a full screen, and this one (TERM) has none" in it.shown
     assert ALTERNATE not in it.shown
 
 
 def test_a_pipe_is_refused_in_words():
     done = CliRunner().invoke(app, ["explore", "The cat sat."])
-    assert "stdin is none: attncli run shows the same heads in lines" in str(done.exception)
+    assert "stdin is not one: use attncli run, which prints the same heads" in str(done.exception)
 
 
 def test_errors_that_go_elsewhere_are_refused_there(at_terminal, tmp_path):
     with (tmp_path / "errors").open("wb") as errors:
         it = at_terminal("The cat sat.", stderr=errors)
         assert it.end() == 2
-    assert b"stderr is none: attncli run" in (tmp_path / "errors").read_bytes()
+    assert b"stderr is not one: use attncli run" in (tmp_path / "errors").read_bytes()
 
 
 @pytest.mark.slow
@@ -183,6 +183,7 @@ CHANGES = {
     "mask": ["--mask", "causal"],
     "pad_to": ["--pad-to", "20"],
     "measure": ["--measure", "norm"],
+    "unit": ["--unit", "sentence"],
     "words": ["--words"],
     "engine": ["--engine", "attncli"],
     "without": ["--without", "3.1"],
@@ -200,7 +201,7 @@ def begun(monkeypatch, *arguments):
     done = CliRunner().invoke(app, ["explore", *arguments])
     assert done.exit_code == 0, done.output
     [one] = found
-    return one.look, one.session.openings, one.pad_to, one.begin
+    return one.state, one.session.openings, one.pad_to, one.begin
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -7,6 +7,7 @@ import sys
 from typing import Literal, get_args, get_origin
 
 import pytest
+import torch
 from cli.commands import LIVE
 from cli.commands import commands as every_command
 from own_attention import MINE
@@ -41,6 +42,7 @@ def examples(text: str) -> list[str]:
 def test_examples_work_when_pasted(command, tmp_path, attncli):
     assert attncli("samples", "--copy", tmp_path / "sample_inputs").code == 0  # as whoever has the wheel does
     (tmp_path / "my_attention.py").write_text(MINE, encoding="utf-8")
+    torch.save({"input_ids": torch.tensor([[101, 1996, 4937, 102]])}, tmp_path / "batch.pt")
     lines = examples(attncli(*command, "--help").out)
     assert lines
     for line in lines:
@@ -53,7 +55,7 @@ def test_examples_work_when_pasted(command, tmp_path, attncli):
 # --- what a page says -----------------------------------------------------------------------------------
 
 LINES, COLUMNS = 40, 80
-LINES_OF_ALL = 53  # of the page that lists the commands
+LINES_OF_ALL = 54  # of the page that lists the commands
 ROW = re.compile(r" {2}(?:-\w, | {4})?(?P<name>--[\w-]+|[A-Z]+|show)(?: (?P<value>\S+(?: \S+)?))? {2,}\S")
 
 
@@ -115,7 +117,7 @@ def test_values_have_names_that_are_ours(command, attncli):
 
 def elsewhere(help: str) -> tuple[str, ...]:
     """Names that another command's page tells."""
-    return choices.names(choices.Figure) if "a figure of stats" in help else ()
+    return choices.names(choices.Figure) if "a statistic of stats" in help else ()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -164,9 +166,8 @@ AT_ONCE = [(), ("run",), ("stats",)]  # the others are left to the slow tests
 )
 def test_help_imports_nothing_heavy(command):
     program = (
-        "import sys\nfrom attncli.cli.app import main\n"
-        f"try: main([*{list(command)!r}, '--help'])\nexcept SystemExit: pass\n"
-        f"print([name for name in {HEAVY if command else (*HEAVY, 'numpy')} if name in sys.modules])"
+        f"import sys\nfrom attncli.cli.app import main\ntry: main([*{list(command)!r}, '--help'])\nexcept SystemExit: "
+        f"pass\nprint([name for name in {HEAVY if command else (*HEAVY, 'numpy')} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -8,7 +8,7 @@ import pytest
 from attncli.models import engine as room
 from attncli.record import grouping
 
-ZOOM = "--tokens 0-255 shows some one by one"
+ZOOM = "--tokens 0-255 shows single tokens"
 TEXT = "the cat sat on the big cat, and it sat on the cat"
 
 
@@ -31,14 +31,14 @@ def test_a_long_text_is_shown_in_stretches(attncli, short, tmp_path, monkeypatch
     assert "16 tokens are shown as 4 stretches" in page.err
     assert ZOOM in (tmp_path / "a.html").read_text(encoding="utf-8")
     refused = attncli("view", "-l", "3", "--vectors", "3.1", "-o", "a.html", TEXT)
-    assert refused.code == 2 and "--vectors has no effect on units of several tokens" in refused.err
+    assert refused.code == 2 and "--vectors has no effect on stretches of several tokens" in refused.err
 
 
 @pytest.mark.parametrize("options", [(), ("--words",), ("--style", "lines", "-H", "1")])
 def test_a_picture_of_a_long_text_shows_stretches_and_says_how_to_see_some(attncli, short, tmp_path, options):
     drawn = attncli("heatmap", "-l", "3", *options, "-o", str(tmp_path / "a.svg"), TEXT)
     assert "are shown as 4 stretches of 4" in drawn.err
-    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    picture = " ".join(re.findall(r"<text[^>]*>([^<]*)<", (tmp_path / "a.svg").read_text(encoding="utf-8")))
     assert "stretches of 4" in picture and "--tokens 0-255" in picture
 
 
@@ -58,7 +58,7 @@ def test_what_is_saved_or_printed_for_programs_has_every_token(attncli, short):
 
 def test_some_tokens_are_shown_one_by_one(attncli, short):
     shown = attncli("run", "-l", "3", "-H", "1", "--tokens", "2-6", TEXT)
-    assert "tokens 2-6 of 16, counted from 0 anew: they give each other" in shown.err and "stretches" not in shown.err
+    assert "tokens 2-6 of 16, renumbered from 0: they give each other" in shown.err and "stretches" not in shown.err
     found = json.loads(attncli("run", "--json", "-l", "3", "-H", "1", "--tokens", "2-6", TEXT).out)
     assert found["records"][0]["tokens"] == ["cat", "sat", "on", "the", "big"]
 

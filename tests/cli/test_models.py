@@ -134,8 +134,8 @@ def test_the_list_is_whole_however_wide_a_terminal(width):
         ("bart", "transformers", ("decoder layers x heads", "2 x 2")),
         ("encoder-decoder", "transformers", ("decoder layers x heads", "2 x 2")),
         ("t5", "transformers", ("decoder layers x heads", "2 x 4")),
-        ("whisper", None, ("run by", "nobody: it reads audio and not text")),
-        ("vit", None, ("run by", "nobody: it reads pictures and not text")),
+        ("whisper", None, ("run by", "no program: it reads audio, not text")),
+        ("vit", None, ("run by", "no program: it reads pictures, not text")),
     ],
 )
 def test_show_any_checkpoint_without_torch(guarded, attncli, tmp_path, family, engine, shown):
@@ -186,9 +186,9 @@ def test_what_run_refuses_is_run_by_nobody(attncli, tmp_path):
         assert shown.code == 0 and ("run by attncli" in flat(shown.out)) == (ran.code == 0) == (tensors is whole)
         if ran.code:
             why = json.loads(attncli("models", "show", directory, "--json").out)["why"]
-            assert why in ran.err and f"run by nobody: {why}" in flat(shown.out)
+            assert why in ran.err and f"run by no program: {why}" in flat(shown.out)
     (directory / "tokenizer.json").write_text("{}")
-    assert "run by nobody: the tokenizer in " in flat(attncli("models", "show", directory).out)
+    assert "run by no program: the tokenizer in " in flat(attncli("models", "show", directory).out)
 
 
 def test_a_configuration_can_not_command_the_terminal(attncli, tiny, tmp_path):

@@ -43,9 +43,10 @@ COMMANDS = {
 }
 DRAWN = set("▀░▒▓█▁▂▃▄▅▆▇─")
 # What only a narrow terminal says.
-SAID = """no room for what is left out: a wider terminal or --json has it; | less -S longer than turns pages
-all strongest keys the numbers in cells --words has fewer rows
-a cell is largest of weights shares that fall into of them: The weight."""
+SAID = """no room for: widen the terminal, or use --json; try less -S, taller than the terminal: or
+all strongest keys the numbers in cells --words for fewer rows
+each cell shows the largest of the weights shares that it covers of them: The weight. red above 0
+blue below full colour"""
 
 
 @pytest.fixture(autouse=True)

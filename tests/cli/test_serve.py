@@ -101,6 +101,7 @@ CHANGES = {
     "model": (("-m", "{model},minilm"), lambda made: len(made.names) == 2),
     "masks": (("--mask", "none,causal"), lambda made: made.masks == ("none", "causal")),
     "measure": (("--measure", "norm"), lambda made: made.request.measure == "norm"),
+    "unit": (("--unit", "sentence"), lambda made: made.request.grouping.unit == "sentence" and not made.words),
     "engine": (("--engine", "attncli"), lambda made: made.session.openings[0].engine == "attncli"),
     "without": (("--without", "0.1"), lambda made: made.session.openings[0].without == "0.1"),
     "device": (("--device", "cpu"), lambda made: made.session.openings[0].device == "cpu"),

@@ -80,7 +80,9 @@ def test_an_unknown_token_shows_its_characters_and_is_explained_once_a_text(attn
     out = attncli("run", "-f", CHINESE, "-l", "0", "-H", "2").out
     first, second = out.split("minilm")[1:]
     assert " 3 [UNK:是]" in first and " 7 [UNK:首]" in first and "[UNK:书]" in second
-    assert first.count("is not in the vocabulary, the model reads [UNK]") == 1 == second.count("not in the vocabulary")
+    assert (
+        first.count("is not in the vocabulary, so the model reads [UNK]") == 1 == second.count("not in the vocabulary")
+    )
     assert "not in the vocabulary" not in attncli("run", "-l", "0", "-H", "2", "The cat sat.").out
     assert 'query 3 "[UNK:是]"' in attncli("explain", "北京是中国的首都。", "--query", "是").out
     assert "[UNK:是]" in attncli("run", "--words", "-l", "0", "北京是中国的首都。").out

@@ -25,7 +25,7 @@ def test_it_is_said_once_that_rows_sum_to_less_than_1(attncli, model, command):
     "command", [("flow",), ("flow", "--query", "1"), pytest.param(("trust",), marks=pytest.mark.slow)]
 )
 def test_where_rows_are_divided_by_their_sums_every_output_says_so(attncli, model, foreign, tmp_path, command):
-    said = f"{SAID}, and the rest of the weight goes to no token: each row"
+    said = f"{SAID}; the rest of the weight goes to the sink: each row"
     line = (*command, "-m", model, *(["--permutations", "2"] if command == ("trust",) else []), TEXT)
     assert said in " ".join(attncli(*line).out.split())
     assert json.loads(attncli(*line, "--json").out)["sinks"] is True

@@ -147,4 +147,6 @@ def test_a_folder_that_is_gone(tmp_path):
     done = subprocess.run(
         line, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "working directory is gone" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert (
+        done.returncode == 2 and "working directory was removed" in done.stderr and len(done.stderr.splitlines()) == 1
+    )

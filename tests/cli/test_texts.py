@@ -47,7 +47,7 @@ def test_only_run_and_corpora_look_at_stdin_unasked(arguments, tmp_path, monkeyp
     os.close(silent.reading)
     os.close(silent.writing)
     assert not end.value.code
-    assert "no text given, so this one" in capsys.readouterr().err
+    assert "no text given; using this sample" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -90,10 +90,10 @@ def test_a_whole_file_is_one_text(attncli, prompt, command):
 def test_many_lines_where_one_text_is_needed_name_the_whole_file(attncli, prompt, command):
     result = attncli(*command, "-f", prompt)
     assert result.code == 2 and result.out == ""
-    assert "there are 3 texts and one is needed" in result.err and "--whole: the file is one text" in result.err
+    assert "one text is needed, but 3 are given" in result.err and "--whole to read the file as one text" in result.err
 
 
 def test_run_says_that_it_reads_lines(attncli, prompt):
-    said = f"attncli: {prompt} has 3 lines, each a text of its own: --whole makes them one text"
+    said = f"attncli: {prompt} has 3 lines, which are separate texts; --whole makes them one text"
     assert said in attncli("run", "-f", prompt).err.splitlines()
     assert "--whole" not in attncli("run", "-f", prompt, "--whole").err

@@ -13,7 +13,7 @@ from windows import corpus, sums_of
 import attncli
 from attncli import RequestError
 from attncli.analysis.patterns import row_shares
-from attncli.corpus.batch_sums import reduced
+from attncli.corpus.batch_sums import sum_statistics
 from attncli.corpus.reducer import Pace, Reducer
 from attncli.corpus.sums import FIGURES, Counting
 from attncli.models import weighing
@@ -140,6 +140,8 @@ def test_scores_that_are_no_numbers_are_refused(tiny):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_added_up_in_single(dtype):
     ones = torch.full((1, 2, 64, 64), 1 / 64, dtype=dtype)
-    made = reduced(ones, torch.empty_like(ones), torch.ones(1, 1, 64, 64), torch.ones(1, 1, 64, dtype=torch.bool))
+    made = sum_statistics(
+        ones, torch.empty_like(ones), torch.ones(1, 1, 64, 64), torch.ones(1, 1, 64, dtype=torch.bool)
+    )
     assert made.dtype == torch.float32
     assert made[0, 0].tolist() == pytest.approx([64 * np.log(64), 1.0, 64.0], rel=1e-3)

@@ -36,11 +36,11 @@ def find_names(*names):
 
 @pytest.mark.filterwarnings("ignore::attncli.Notice")
 def test_a_folder_stands_for_its_files_of_known_kinds_and_a_notice_counts_the_rest(folder, monkeypatch):
-    with pytest.warns(Notice, match=r"left out 3 files of other kinds \(\.arrow, \.md, _SUCCESS\)$"):
+    with pytest.warns(Notice, match=r"skipped 3 files of other kinds \(\.arrow, \.md, _SUCCESS\)$"):
         assert find_names(folder) == [f"{folder}/{name}" for name in READ]
     (folder / "bank.conllu.gz").touch()
     assert [one.name for one in find_inputs([str(folder)], TREEBANKS)] == [f"{folder}/bank.conllu.gz"]
-    with pytest.raises(RequestError, match=r"/a has no files in it that end in \.conllu "):
+    with pytest.raises(RequestError, match=r"/a contains no files ending in \.conllu "):
         find_inputs([str(folder / "a")], TREEBANKS)
     monkeypatch.chdir(folder.parent)
     assert find_names("corpus/") == [f"corpus/{name}" for name in READ]
@@ -92,7 +92,7 @@ def test_by_address_all_is_as_here():
     files = {name: write(TEXTS) for name, write in FORMS.items()}
     for name, content in {**files, ".hidden.txt": b"", "sub/x.csv": b"", "sub/.git/y.txt": b""}.items():
         fsspec.filesystem("memory").pipe_file(f"{address}/{name}", content)
-    with pytest.warns(Notice, match=r"left out 1 file of other kinds \(\.csv\)"):
+    with pytest.warns(Notice, match=r"skipped 1 file of other kinds \(\.csv\)"):
         names = find_names(address)
     assert [name.rsplit("/", 1)[1] for name in names] == sorted(FORMS)
     assert texts(*names) == TEXTS * len(FORMS)

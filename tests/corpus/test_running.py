@@ -14,7 +14,7 @@ from counted_words import ListedWords, list_words, words_of
 
 from attncli import RequestError
 from attncli.corpus.reducer import count_files
-from attncli.corpus.running import Workplace, go_through
+from attncli.corpus.running import Workplace, process_corpus
 from attncli.corpus.texts import TextFormat
 
 LINES = [f"text {number}" for number in range(20)]
@@ -25,7 +25,7 @@ def test_the_sums_are_those_of_all_shards_in_order(tmp_path):
     seen = []
     (tmp_path / "a.txt").write_text("\n".join(LINES))
     texts = TextFormat().texts([str(tmp_path / "a.txt")])
-    assert go_through(ListedWords(), texts, Workplace(), seen.append) == (words_of(LINES), False)
+    assert process_corpus(ListedWords(), texts, Workplace(), seen.append) == (words_of(LINES), False)
     assert [one.seen.texts for one in seen] == [*range(1, 21), 20, 20]
     assert list_words(tmp_path, []) == (words_of([]), False)
 
@@ -70,8 +70,8 @@ def test_a_file_of_sums_that_is_damaged_or_anothers_is_made_again_and_a_file_is_
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        *(({"on": on}, "it is one of here, ray") for on in ("nowhere", "ray:/", "")),
-        ({"gpus": 1}, "--worker-gpus is for --on ray"),
+        *(({"on": on}, "is unknown: use one of here, ray") for on in ("nowhere", "ray:/", "")),
+        ({"gpus": 1}, "--worker-gpus needs --on ray"),
         ({"on": "ray", "gpus": 1.5}, "a whole number"),
     ],
 )
@@ -176,7 +176,7 @@ def test_ray_counts_a_shard_again_whose_worker_dies(tmp_path, cluster):
         ("die", {}, r"a worker failed while it counted .*corpus.txt, line 2 to 2: "),
         ("raise", {}, r"corpus.txt, line 2 to 2: it was too much$"),
         ("refuse", {}, "^this text is refused$"),
-        ("one", {"gpus": 0.5}, r"Ray has 0 GPUs, and a worker wants 0\.5: --worker-gpus"),
+        ("one", {"gpus": 0.5}, r"Ray has 0 GPUs, but each worker needs 0\.5: lower --worker-gpus"),
     ],
 )
 def test_what_fails_on_ray_is_named(tmp_path, cluster, line, options, says):

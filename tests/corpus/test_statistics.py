@@ -189,9 +189,9 @@ EVEN = record_of(np.full((2, 2, 5, 5), 0.2))
     [
         ([], "no record"),
         ([EVEN.select([0])], "all 2 layers and 2 heads: .*without -l"),
-        ([EVEN, replace(EVEN, mask_name="none")], "one mask"),
-        ([EVEN, replace(EVEN, measure="norm")], "one measure"),
-        ([EVEN, replace(EVEN, model=replace(EVEN.model, name="b"))], "one model"),
+        ([EVEN, replace(EVEN, mask_name="none")], "with the same mask"),
+        ([EVEN, replace(EVEN, measure="norm")], "with the same measure"),
+        ([EVEN, replace(EVEN, model=replace(EVEN.model, name="b"))], "with the same model"),
         ([replace(EVEN, key_tokens=EVEN.tokens)], "between two texts"),
         ([replace(EVEN, tokens=tokens_of(5, padding=1))], r"gives it weight"),
         ([replace(EVEN, mask_name="mine")], "no mask 'mine'"),

@@ -69,7 +69,7 @@ def test_garbled_files_and_other_suffixes_are_refused_in_one_line(tmp_path):
         load_statistics(path)
     for content in (b'{"model": ', b"{}", b"\xff\xfe"):
         path.write_bytes(content)
-        with pytest.raises(RequestError, match="no whole attncli statistics") as refusal:
+        with pytest.raises(RequestError, match="no complete attncli statistics") as refusal:
             load_statistics(path)
         assert "\n" not in str(refusal.value)
     with pytest.raises(RequestError, match=r"\.json, \.csv"):
@@ -94,14 +94,14 @@ def edited(*way: str | int, value: object) -> dict:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [  # more of them are in tests/hostile/cases
-        (edited("heads", 3, "figures", "self", value=1.1), "a head gives more than all of its weight"),
-        (edited("heads", 3, "figures", "self", value=None), "figures: self is None, and not a number"),
-        (edited("heads", 3, "head", value=1), "not of all 3 heads of 2 layers in their order"),
+        (edited("heads", 3, "figures", "self", value=1.1), "the weights of a head sum to more than 1"),
+        (edited("heads", 3, "figures", "self", value=None), "figures: self is None, not a number"),
+        (edited("heads", 3, "head", value=1), "does not list all 3 heads of 2 layers in order"),
         (edited("model", "layers", value=10**12), "model: layers is 1000000000000"),
         (edited("measure", value="norm"), "not one of weight, share of norm"),
-        (edited("alike", 0, "next", value=-1), "alike has a number that no head has"),
+        (edited("alike", 0, "next", value=-1), "alike has a number that is impossible for a head"),
         (edited("alike", value=[]), "cannot reshape"),
-        (edited("entropy_limit", value={}), "holds no whole attncli statistics"),
+        (edited("entropy_limit", value={}), "holds no complete attncli statistics"),
         (edited("changes", value=[]), "which this version does not know"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_sample_has_about_that_share_and_depends_on_nothing_else(tmp_path, sha
 
 @pytest.mark.parametrize("share", [0, 1.5, float("nan")])
 def test_what_is_no_share_is_refused(share):
-    with pytest.raises(RequestError, match=rf"--sample {share:g}: a share of the texts, above 0 and up to 1"):
+    with pytest.raises(RequestError, match=rf"--sample must be above 0 and at most 1, not {share:g}"):
         TextFormat(sample=share)
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_share_is_refused(share):
         (b"ab\xff", {}, "not UTF-8 at byte 2"),
         (b"ab\xff", {"paragraphs": True}, "not UTF-8 at byte 2"),
         (b"{", {"field": "text"}, "not JSON"),
-        (b'"text"', {"field": "text"}, "no JSON object"),
+        (b'"text"', {"field": "text"}, "not a JSON object"),
         (b'{"body": "x"}', {"field": "text"}, "with a text in 'text'"),
         (b'{"text": 3}', {"field": "text"}, "with a text in 'text'"),
         (b"[" * 100_000, {"field": "text"}, "not JSON"),
@@ -136,9 +136,9 @@ def test_a_suffix_or_a_field_says_that_lines_are_json(tmp_path):
         path.write_text('{"text": "one", "body": "two"}\n')
     assert texts(lines) == texts(plain, field="text") == ["one"]
     assert texts(lines, field="body") == ["two"]
-    with pytest.raises(RequestError, match="which one is meant"):
+    with pytest.raises(RequestError, match="omit one of them"):
         texts(lines, paragraphs=True, field="text")
-    with pytest.raises(RequestError, match="has one text a line: leave out --paragraphs"):
+    with pytest.raises(RequestError, match="has one text per line: omit --paragraphs"):
         texts(lines, paragraphs=True)
 
 
@@ -236,7 +236,7 @@ def test_columns_that_are_missing_or_hold_no_texts(tmp_path):
         ),
         ({}, "no column 'text' of texts"),
         ({"field": "text.text"}, r"no column 'text\.text'"),
-        ({"paragraphs": True}, "has one text a line: leave out --paragraphs"),
+        ({"paragraphs": True}, "has one text per line: omit --paragraphs"),
     ]:
         with pytest.raises(RequestError, match=says):
             texts(path, **options)

@@ -126,7 +126,7 @@ def test_it_is_computed_once_for_all_heads(family, words, foreign, model, folder
         assert not walks and not told
         assert texts == [one.tokens for one in again.each]  # so a text of the user's own is recognized among them
         check_same(first, again)
-        info = engine.info_of(which)
+        info = engine.of_part(which).info
         check_same(first, every.select(select(asked.layers, info.layers, ""), select(asked.heads, info.heads, "")))
         shutil.rmtree(folder)
 

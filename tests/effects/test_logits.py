@@ -10,11 +10,11 @@ from small_networks import make_small
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-from attncli import load_model
+from attncli import cut, explain, load_model
 from attncli.base.errors import RequestError
 from attncli.effects.asking import Asking
 from attncli.effects.change import silence
-from attncli.effects.logits import _frozen_norm, direct_ways, lens, logit_question, token_output
+from attncli.effects.logits import _frozen_norm, direct_paths, lens, logit_question, token_output
 
 TEXT = "the cat sat on the big cat"
 NEAR = 1e-5
@@ -42,7 +42,7 @@ def opened(tmp_path_factory):
 
 def adds(question):
     """What each head adds, `[layer, head]`."""
-    return np.array([way.adds for _, way in sorted(direct_ways(question).items())])
+    return np.array([way.adds for _, way in sorted(direct_paths(question).items())])
 
 
 def effects(question):
@@ -109,6 +109,40 @@ def test_without_norms_it_is_the_difference_of_the_logits(without_norms):
             found = adds(question)
             assert found[last] == pytest.approx(-effects(question)[last], rel=1e-9, abs=1e-12)
             assert np.abs(found[last]).min() > 1e-4 and not found[last + 1 :].any()
+
+
+def test_without_norms_it_is_the_difference_of_transformers_logits(without_norms):
+    """Their network of the same checkpoint, its norms taken out, and the rows of W_O of one head set to 0."""
+    model = without_norms(2)
+    network = AutoModelForCausalLM.from_pretrained(model.place.path, dtype=torch.float64).eval()
+    for block in network.transformer.h:
+        block.ln_1 = block.ln_2 = nn.Identity()
+        block.mlp.c_proj.weight.data.zero_()
+        block.mlp.c_proj.bias.data.zero_()
+    network.transformer.ln_f = nn.Identity()
+    question = logit_question(model, TEXT, Asking(target="cat"))
+    ids, weight = torch.tensor([question.texts[0].tokens.ids]), network.transformer.h[-1].attn.c_proj.weight.data
+    with torch.no_grad():
+        before = network(ids).logits[0, -1, question.label]
+        assert question.value == pytest.approx(float(before), rel=1e-9)
+        for head, found in enumerate(adds(question)[-1]):
+            rows = weight[head * model.head_dim : (head + 1) * model.head_dim]
+            kept = rows.clone()
+            rows.zero_()
+            assert found == pytest.approx(float(before - network(ids).logits[0, -1, question.label]), rel=1e-8)
+            rows.copy_(kept)
+
+
+def test_without_norms_a_key_adds_what_the_logit_loses_without_its_edge(without_norms):
+    """Cut with its row's other weights kept, in the last layer, which no other reads."""
+    model = without_norms(2)
+    asked = {"layer": 1, "head": 2, "target": "cat"}
+    question = logit_question(model, TEXT, Asking(target="cat"))
+    [last] = question.places
+    found = cut(model, TEXT, out_of=str(last), keep_rest=True, ask="logit", **asked)
+    row = explain(model, TEXT, logit=True, **asked).document()
+    assert row["query"]["index"] == last and len(found.keys) == len(row["keys"])
+    assert [key["adds"] for key in row["keys"]] == pytest.approx(-found.effects[0], rel=1e-6, abs=1e-9)
 
 
 def test_the_parts_of_a_logit_sum_to_it(without_norms):
@@ -263,7 +297,7 @@ def test_an_encoder_decoder_is_as_by_hooks(opened, part):
     fed = question.texts[0].tokens
     seen, norm = {}, theirs.network.decoder.final_layer_norm
     norm.register_forward_pre_hook(lambda _, inputs: seen.update(x=inputs[0][0].clone()))
-    said = theirs.run(fed.read.ids, fed.ids)
+    said = theirs.run(fed.encoder_input.ids, fed.ids)
     with torch.inference_mode():
         parts = [
             heads_through(theirs.seen[layer][1].flatten(), one, theirs.heads)
@@ -305,14 +339,20 @@ def test_a_frozen_norm_is_the_norm_and_has_a_linear_slope(centred, size):
         ("bert", "auto", "[MASK] [MASK]", Asking(), "this text has 2: write one, or name a token with --at"),
         ("bert", "transformers", "a [MASK]", Asking(), "its output head is not linear"),
         ("gemma2", "transformers", TEXT, Asking(), "its output head is not linear"),
-        ("gpt_oss", "auto", TEXT, Asking(), "its GptOss\\w+ is computed by transformers in an unknown way"),
-        ("t5", "auto", TEXT, Asking(at="0", which="encoder"), "the way from layer 0 to a logit is not the residual"),
+        ("gpt_oss", "auto", TEXT, Asking(), "transformers computes its GptOss\\w+ in an unknown way"),
+        (
+            "t5",
+            "auto",
+            TEXT,
+            Asking(at="0", which="encoder"),
+            "the path from layer 0 to a logit is more than the residual",
+        ),
     ],
 )
 def test_what_is_unknown_is_refused(opened, name, engine, text, asking, said):
     model = opened(name, engine).of_part(asking.which)
     with pytest.raises(RequestError, match=said):
-        direct_ways(logit_question(model, text, asking))
+        direct_paths(logit_question(model, text, asking))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -321,10 +361,10 @@ def test_a_head_of_transformers_is_found_not_to_be_linear_in_any_dtype(opened, n
     model = load_model(str(opened(name).place.path), device="cpu", dtype=dtype, engine="transformers")
     question = logit_question(model, text, Asking())
     if name == "llama":
-        assert len(direct_ways(question)) == 4
+        assert len(direct_paths(question)) == 4
         return
     with pytest.raises(RequestError, match="its output head is not linear"):
-        direct_ways(question)
+        direct_paths(question)
 
 
 def test_a_model_that_predicts_no_tokens_is_refused(minilm):
@@ -347,8 +387,8 @@ def test_no_hook_stays(opened):
     question = logit_question(model, TEXT, Asking())
     model.hidden_states(question.texts[0].tokens)  # in which transformers leaves hooks of its own
     before = [len(one._forward_hooks) for one in model.network.modules()]
-    direct_ways(question)
-    lens(model, token_output(model)[1], question.texts[0].tokens, 2)
+    direct_paths(question)
+    list(lens(model, token_output(model)[1], question.texts[0].tokens, [2]))
     assert [len(one._forward_hooks) for one in model.network.modules()] == before
 
 
@@ -356,19 +396,24 @@ def test_no_hook_stays(opened):
 
 
 @pytest.mark.parametrize("engine", ["attncli", "transformers"])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "bert", "modernbert"])
+@pytest.mark.parametrize(
+    "name", slow_except([*DECODERS, "bert", "modernbert"], ("gpt2", "llama", "gemma2", "bert", "modernbert"))
+)
 def test_a_lens_is_transformers_own_head_on_each_hidden_state(opened, name, engine):
     model = opened(name, engine)
     auto = AutoModelForMaskedLM if name in ("bert", "modernbert") else AutoModelForCausalLM
     network = auto.from_pretrained(model.place.path, dtype=torch.float64, attn_implementation="eager").eval()
     _, output = token_output(model)
     tokens = model.tokenizer.encode("the [MASK] sat on it" if auto is AutoModelForMaskedLM else TEXT)
-    found = lens(model, output, tokens, 2)
-    final = {"gpt2": "transformer.ln_f", "bert": None, "modernbert": "model.final_norm"}.get(name, "model.norm")
+    [found] = lens(model, output, tokens, [2])
+    final = {
+        "gpt2": "transformer.ln_f", "gpt_neox": "gpt_neox.final_layer_norm", "bert": None,
+        "modernbert": "model.final_norm",
+    }.get(name, "model.norm")  # fmt: skip
     norm = nn.Identity() if final is None else network.get_submodule(final)
     head = {
         "bert": lambda x: network.cls(x), "modernbert": lambda x: network.decoder(network.head(x)),
-    }.get(name, lambda x: network.lm_head(x))  # fmt: skip
+    }.get(name, network.get_output_embeddings())  # fmt: skip
     with torch.no_grad():
         made = network(torch.tensor([tokens.ids]), output_hidden_states=True)
         logits = torch.stack([head(norm(x[0, 2])) for x in made.hidden_states[:-1]])
@@ -384,7 +429,7 @@ def test_a_lens_is_transformers_own_head_on_each_hidden_state(opened, name, engi
 @pytest.mark.slow
 def test_the_lens_of_smollm2_is_transformers_own_head_on_each_hidden_state(smollm2, smollm2_by_transformers):
     theirs, tokens = smollm2_by_transformers, smollm2.tokenizer.encode("The capital of France is")
-    found = lens(smollm2, token_output(smollm2)[1], tokens, 4)
+    [found] = lens(smollm2, token_output(smollm2)[1], tokens, [4])
     with torch.no_grad():
         made = theirs(torch.tensor([tokens.ids]), output_hidden_states=True)
         logits = [theirs.lm_head(theirs.model.norm(x[0, 4])) for x in made.hidden_states[:-1]]

@@ -76,17 +76,17 @@ def test_divergence_is_zero_without_a_change_and_what_torch_says_with_one(saying
 @pytest.mark.parametrize(
     ("head", "asking", "said"),
     [
-        ("ForSequenceClassification", Asking(target="LABEL_7"), "no label 'LABEL_7': there is LABEL_"),
-        ("ForSequenceClassification", Asking(ask="logit"), "of which label"),
+        ("ForSequenceClassification", Asking(target="LABEL_7"), "there is no label 'LABEL_7': use one such as LABEL_"),
+        ("ForSequenceClassification", Asking(ask="logit"), "no label given"),
         ("ForSequenceClassification", Asking(target="LABEL_0", at="cat"), "--at names a token"),
-        ("ForTokenClassification", Asking(target="LABEL_0"), "say at which one"),
+        ("ForTokenClassification", Asking(target="LABEL_0"), "choose one with --at"),
         ("ForQuestionAnswering", Asking(target="cat"), "has no label"),
         ("ForSequenceClassification", Asking(similar_to="a dog"), "has no output 'embedding'"),
-        ("ForMaskedLM", Asking(target="cat"), "what it predicts is the word at"),
-        (None, Asking(ask="cosine"), "a cosine is of two texts"),
-        (None, Asking(target="cat"), "predicts nothing of this text"),
-        (None, Asking(ask="divergence"), "its files have no head for that"),
-        (None, Asking(ask="distance", target="x"), "--target has no part in the distance"),
+        ("ForMaskedLM", Asking(target="cat"), "it predicts only the word at"),
+        (None, Asking(ask="cosine"), "a cosine needs two texts"),
+        (None, Asking(target="cat"), "predicts nothing for this text"),
+        (None, Asking(ask="divergence"), "its files have no output head"),
+        (None, Asking(ask="distance", target="x"), "--target has no effect on the distance"),
         (None, Asking(ask="beauty"), "no question 'beauty'"),
         (None, Asking(task="classes"), "has no output 'classes'"),
     ],
@@ -100,14 +100,14 @@ def test_what_can_not_be_asked(saying, minilm, head, asking, said):
 @pytest.mark.parametrize(
     ("target", "token", "said"),
     [
-        ("ix", "Ġix", "--target 'ix' is the token ␣ix; ##ix is the one without a space"),
+        ("ix", "Ġix", "--target 'ix' is the token ␣ix; write ##ix for the one without a space"),
         ("##ix", "ix", ""),
         ("␣ix", "Ġix", ""),
         (" ix", "Ġix", ""),
         ("Ġix", "Ġix", ""),
         ("damaged", "Ġdamaged", ""),  # there is none without a space
         ("ophones", "ophones", ""),  # there is none after a space
-        ("PARIS", "ĠParis", "--target 'PARIS' is the token ␣Paris; ##PARIS is the one without a space"),
+        ("PARIS", "ĠParis", "--target 'PARIS' is the token ␣Paris; write ##PARIS for the one without a space"),
     ],
 )
 def test_a_target_is_one_token_and_a_notice_offers_the_other(smollm2, target, token, said):
@@ -129,7 +129,7 @@ def test_a_target_of_several_tokens_names_them(smollm2, saying):
 
 def test_a_word_at_the_mask_of_roberta_is_the_one_after_a_space(tmp_path):
     model = load_model(str(make_checkpoint(tmp_path, "roberta", "ForMaskedLM")), device="cpu")
-    with pytest.warns(Notice, match="'c' is the token ␣c; ##c is the one without a space"):
+    with pytest.warns(Notice, match="'c' is the token ␣c; write ##c for the one without a space"):
         question = make_question(model, "the<mask>", Asking(target="c"))
     assert question.label == model.tokenizer.backend.token_to_id("Ġc")
 

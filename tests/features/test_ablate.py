@@ -10,7 +10,7 @@ from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
-from attncli.analysis.luck import mean_interval, student
+from attncli.analysis.significance import mean_interval, student
 from attncli.effects.change import Unchanged, head_outputs, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
@@ -111,7 +111,7 @@ def test_more_lines_than_it_takes_are_refused(refused, tmp_path, monkeypatch):
     monkeypatch.setattr("attncli.features.ablate.MOST_TEXTS", 2)
     (tmp_path / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
     said = refused("ablate", "-f", tmp_path / "lines.txt")
-    assert "has 3 texts, and ablate takes at most 2: give some of its lines (head -n 2)" in said
+    assert "has 3 texts; ablate takes at most 2. Cut the file with head -n 2." in said
 
 
 def test_two_texts_have_no_interval(minilm):
@@ -152,3 +152,10 @@ def test_the_interval_holds_the_mean_of_real_effects(minilm, sentences, asking):
     for texts in (3, 5, 12):
         draw = effects[random.integers(len(effects), size=(texts, 4000))]
         assert 0.93 <= coverage(draw, effects.mean(axis=0)) <= 0.97, texts
+
+
+def test_one_command_saves_several_files(attncli, tmp_path):
+    done = attncli("ablate", "The cat sat.", "-l", "3", "-o", str(tmp_path / "a.pdf"), "-o", str(tmp_path / "a.csv"))
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "a.csv").read_text().startswith("layer,head,way,")

@@ -55,7 +55,7 @@ def test_without_a_text_a_sample_that_is_named(attncli):
 
 
 def test_what_is_no_date_gets_an_answer_and_a_sentence(attncli):
-    text, said = "1 January 2050", "2050-01-01 is no day of 1950 to 2049"
+    text, said = "1 January 2050", "2050-01-01 is not from 1950 to 2049"
     result = attncli("align", text)
     assert result.code == 0 and f"{text} → " in result.out
     assert said in result.err
@@ -65,7 +65,7 @@ def test_what_is_no_date_gets_an_answer_and_a_sentence(attncli):
 
 def test_unknown_characters_are_said_and_escape_sequences_stay_harmless(attncli):
     result = attncli("align", "3 March 2021 \x1b[31m\u202e[red]")
-    assert result.code == 0 and "never saw" in result.err
+    assert result.code == 0 and "unknown to the model" in result.err
     assert "\x1b" not in result.out + result.err and "\u202e" not in result.out + result.err
 
 
@@ -96,7 +96,7 @@ def test_a_picture_is_of_one_text(attncli, tmp_path):
     dates.write_text(f"{TEXT}\n{SHORT}\n", encoding="utf-8")
     result = attncli("align", "-f", dates, "-o", picture)
     assert result.code == 2 and result.out == "" and not picture.exists()
-    assert result.err == "attncli: error: there are 2 texts and one is needed: give the one to draw as TEXT\n"
+    assert result.err == "attncli: error: one text is needed, but 2 are given: give one as TEXT\n"
 
 
 # --- records --------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_two_models_on_one_text_in_what_both_have(attncli, tiny):
     found = json.loads(done.out)
     assert [found[name]["model"]["name"] for name in ("first", "second")] == [str(small), str(large)]
     assert {one["layer"] for one in found["heads"]} == {0, 1} and found["heads"][0]["moved"] > 0
-    assert "compared is what both have: layers 0-1, heads 0-3" in done.err
+    assert "only heads that both sides have are compared: layers 0-1, heads 0-3" in done.err
 
 
 def test_two_saved_records_are_as_the_texts_themselves(attncli, tmp_path):
@@ -117,7 +117,7 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
 
 def test_words_of_other_pieces_are_made_as_many(attncli, refused):
     texts = ("The embeddings sat.", "The big cat.")
-    assert "put pieces together to words with --words" in refused("diff", *texts)
+    assert "merge pieces into words with --words" in refused("diff", *texts)
     found = document_of(attncli, *texts, "--words")
     assert found["first"]["tokens"][2] == "embeddings" and len(found["first"]["tokens"]) == 6
 
@@ -164,9 +164,9 @@ def test_in_python_it_takes_models_records_and_their_files(minilm, tmp_path):
     "arguments, options, says",
     [
         (("record", "record", CAT), {}, "second has no effect after two records"),
-        ((None, "record", CAT), {}, "saved records are compared two by two"),
+        ((None, "record", CAT), {}, "can only be compared with another one"),
         (("record", "record"), {"mask": "causal"}, "mask has no effect on saved records"),
-        (("minilm", CAT), {"masks": ["none"]}, "two names with a comma between them are needed"),
+        (("minilm", CAT), {"masks": ["none"]}, "takes two names separated by a comma"),
         (("minilm", CAT), {"models": "a,b"}, "model has no effect with --models, which names both"),
     ],
 )

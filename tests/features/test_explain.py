@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from pictures import check_nothing_overlaps, picture_texts
 from records import record_of as made_record
 
-from attncli import record_of
+from attncli import explain, record_of
 from attncli.features.explain import (
     HIDDEN,
     ExplainedRow,
@@ -24,6 +24,7 @@ from attncli.record.display import HEAD_COLOURS
 from attncli.report import Cell, Table
 from attncli.report.figure import figure_of
 from attncli.report.figure.row import HIDDEN_BAR, MOST_ROWS
+from attncli.report.paper import Paper
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
 WHERE = ("-l", "3", "-H", "1")
@@ -77,7 +78,7 @@ def test_scores_that_are_more_than_q_and_k_are_told(attncli, tmp_path):
     query, key = np.random.default_rng(0).normal(size=(2, 1, 1, 4, 5))
     record_of(np.full((1, 1, 4, 4), 0.25), ["a", "b", "c", "d"], vectors=(query, key)).save(tmp_path / "a.npz")
     result = attncli("explain", "--from", tmp_path / "a.npz")
-    assert result.code == 0 and "something is added to the scores" in result.err
+    assert result.code == 0 and "adds something to the scores" in result.err
 
 
 # --- a network that transformers runs ----------------------------------------------------------------------
@@ -200,6 +201,16 @@ def drawn_of(explained):
     return figure_of(report.title, report.picture)
 
 
+@pytest.mark.parametrize("logit", [False, True])
+def test_a_rotated_row_fits_a_column_of_print(smollm2, logit):
+    row = explain(smollm2, "The capital of France is", layer=23, head=4, logit=logit)
+    drawn = figure_of(row.report().title, row.report().picture, Paper(8 / 2.54))
+    check_nothing_overlaps(drawn)
+    said = " ".join(picture_texts(drawn))
+    assert drawn.get_size_inches()[0] == pytest.approx(8 / 2.54) and "no room for:" in said
+    assert "= weight" in said and ("adds to" in said) == logit
+
+
 @given(heads(), st.integers(0, 3))
 def test_a_row_a_key_with_its_numbers_the_sums_and_the_strongest_keys(head, query):
     explained = document(head, query)
@@ -215,7 +226,9 @@ def test_a_row_a_key_with_its_numbers_the_sums_and_the_strongest_keys(head, quer
     assert (last[4], last[6]) == ("1.000", f"|Σ| = {np.linalg.norm(explained['output']):.3f}")
     strongest = {by: max(range(len(keys)), key=lambda place: keys[place][by]) for by in ("weight", "contribution")}
     end = ExplainedRow(explained).report().parts[-1].text
-    assert f'most weight: {strongest["weight"]} "' in end and f'brings most: {strongest["contribution"]} "' in end
+    assert (
+        f'most weight: {strongest["weight"]} "' in end and f'largest contribution: {strongest["contribution"]} "' in end
+    )
 
 
 def test_a_query_that_may_attend_to_nothing_says_so():
@@ -247,7 +260,7 @@ def test_the_picture_has_every_cell_and_bars_as_long_as_their_numbers(head, quer
     drawn = drawn_of(explained)
     check_nothing_overlaps(drawn)
     shown, table = picture_texts(drawn), table_of(explained)
-    assert {one.name for one in table.columns[1:]} <= set(shown)
+    assert {line for one in table.columns[1:] for line in one.name.replace(" = ", "\n= ").split("\n")} <= set(shown)
     for row in filter(None, table.rows):
         assert set(filter(None, row[1:])) <= set(shown)
     inks = [to_rgb(colour) for colour in (*HEAD_COLOURS, HIDDEN_BAR)]

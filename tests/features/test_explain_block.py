@@ -108,6 +108,6 @@ def test_it_is_printed_and_in_the_document(attncli, tiny, tmp_path):
 def test_what_can_not_be_followed(refused, tiny, foreign, tmp_path):
     where = ("explain", "-m", tiny("bert"), TEXT)
     assert "--block has no effect on .svg, which does not show it" in refused(*where, "--block", "-o", "a.svg")
-    assert "not known where transformers runs the network" in refused(
+    assert "unknown in a network that transformers runs" in refused(
         "explain", "-q", "-m", foreign("opt").place.path, TEXT, "--block"
     )

@@ -77,7 +77,9 @@ def test_by_a_figure_of_statistics(attncli, found, tmp_path):
     assert all(one["value"] == heads[one["layer"], one["head"]] for one in document["heads"])
     some = found("--by", "previous", "-l", "0,2", "-H", "1-3", "-f", tmp_path / "texts.txt")
     assert {(one["layer"], one["head"]) for one in some["heads"]} == {(layer, h) for layer in (0, 2) for h in (1, 2, 3)}
-    assert "0.2" in attncli("find", "--by", "previous", TEXT, "--top", "1").out
+    alone = attncli("find", "--by", "previous", TEXT, "--top", "1").out
+    assert "0.2" in alone and "spread" not in alone, "one text has no spread"
+    assert "spread" in attncli("find", "--by", "previous", "-f", tmp_path / "texts.txt").out
 
 
 def test_a_saved_record_needs_no_model(attncli, found, tmp_path):
@@ -151,7 +153,7 @@ def test_a_missing_token_is_refused_with_similar_ones(minilm):
     record = minilm.attend(text)
     with pytest.raises(RequestError, match="no token 'catt' in the text: it has cat"):
         heads_of([record], "catt", "sat")
-    with pytest.raises(RequestError, match="in none of 2 texts"):
+    with pytest.raises(RequestError, match="none of the 2 texts"):
         heads_of([record, record], "dog", "sat")
     with pytest.raises(RequestError, match="no text"):
         heads_of([], "cat", "sat")

@@ -111,13 +111,13 @@ def test_models_of_transformers_are_followed_but_not_into_another_text(attncli, 
     decoded = json.loads(attncli("flow", TEXT, "--json", *model, "--which", "decoder", "--target", "a cat").out)
     for row in decoded["layers"][0]["queries"]:
         assert sum(row["rollout"]) == pytest.approx(1) and not any(row["rollout"][row["query"] + 1 :])
-    assert "take --which encoder or decoder" in refused("flow", TEXT, *model, "--target", "a cat")
+    assert "use --which encoder or decoder" in refused("flow", TEXT, *model, "--target", "a cat")
 
 
 def test_a_record_without_the_way_down_is_refused(attncli, refused, tmp_path):
     path = tmp_path / "last.npz"
     attncli("run", TEXT, "-l", "5", "-o", str(path))
-    assert "needs all from 0 on: save it without -l" in refused("flow", "--from", str(path))
+    assert "needs all layers from 0 on: save it without -l" in refused("flow", "--from", str(path))
     assert "--measure has no effect with --from" in refused("flow", "--from", str(path), "--measure", "norm")
     assert "--mask has no effect with --from" in refused("flow", "--from", str(path), "--mask", "causal")
 
@@ -199,7 +199,7 @@ def test_shares_sum_to_1_and_a_real_token_has_none_of_padding(record):
 def test_without_scipy_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
     with pytest.raises(
-        RequestError, match=r'needs scipy: pip install "\.\[flow\]" in .*, or take --method raw,rollout$'
+        RequestError, match=r'needs scipy: pip install "\.\[flow\]" in .*, or use --method raw,rollout$'
     ):
         maximum_flows(residual_steps(record_of(np.full((1, 1, 2, 2), 0.5))), 0, [0])
 

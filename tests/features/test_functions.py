@@ -74,6 +74,13 @@ def test_help_is_for_people(name):
     assert "Annotated" not in text and "Option(" not in text and "Examples" not in text
     for parameter in inspect.signature(function).parameters.values():
         assert f"\n    {parameter.name}: " in text
+    options = {name for one in function.measure.parameters.values() for name in one.option.names}
+    assert options.isdisjoint(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", function.__doc__))
+
+
+def test_an_unknown_parameter_is_named_with_the_one_that_was_meant():
+    with pytest.raises(TypeError, match=r"cut has no parameter layers: did you mean layer\?"):
+        package.cut("minilm", "The cat sat.", layers=3)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +107,14 @@ def test_a_function_gives_the_document_of_the_command(attncli, name, words, opti
         lambda: package.find("minilm", "cat", "mat", "The cat sat on the mat."),
         lambda: package.explain("minilm", "The cat sat on the mat.", query="cat"),
         lambda: package.mask("minilm", "The cat sat on the mat.", layer="3"),
+        lambda: package.run("minilm", "The cat sat.", layer=3, head=[0, 1]),
+        lambda: package.heatmap("minilm", "The cat sat.", layer=3),
+        lambda: package.view("minilm", "The cat sat.", layer=3),
+        lambda: package.flow("minilm", "The cat sat."),
+        lambda: package.features.find_measure("align").function("3 March 2021"),
+        pytest.param(lambda: package.generate("smollm2", "The cat", max_tokens=1), marks=pytest.mark.slow),
     ],
-    ids=["find", "explain", "mask"],
+    ids=["find", "explain", "mask", "run", "heatmap", "view", "flow", "align", "generate"],
 )
 def test_a_report_is_a_table_with_the_cells_of_its_csv(call, tmp_path):
     report = call()
@@ -127,9 +140,9 @@ def test_stats_and_probe_take_an_open_model_and_stats_a_record(attncli, minilm, 
         (package.probe(minilm, [trees], limit=3), ("probe", "--limit=3", trees)),
     ):
         assert json.loads(json.dumps(result.document())) == json.loads(attncli(*line, "--json").out)
-    with pytest.raises(package.RequestError, match="files has no effect on a record: leave it out"):
+    with pytest.raises(package.RequestError, match="files has no effect on a record: omit it"):
         package.stats(record, "lines.txt")
-    with pytest.raises(package.RequestError, match="no treebank: name files in CoNLL-U"):
+    with pytest.raises(package.RequestError, match="no treebank given: name files in CoNLL-U"):
         package.probe(minilm)
 
 

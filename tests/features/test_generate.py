@@ -114,7 +114,7 @@ def test_maps_that_do_not_fit_are_refused_before_anything_is_written(attncli, de
     monkeypatch.setattr(engine, "SMALL", 0)
     monkeypatch.setattr(generation, "write", None)
     result = attncli("generate", "-m", decoder, TEXT, *FEW, "-o", tmp_path / "w.npz")
-    assert result.code == 2 and "leave out -o" in result.err and len(result.err.splitlines()) == 1
+    assert result.code == 2 and "omit -o" in result.err and len(result.err.splitlines()) == 1
     assert not (tmp_path / "w.npz").exists()
 
 
@@ -222,6 +222,164 @@ def test_it_ends_with_the_end_token(attncli, decoder, written, tmp_path):
     edit_config(directory, eos_token_id=[ids[last]])
     document = json.loads(attncli("generate", "-m", directory, TEXT, *FEW, "--json").out)
     assert document["ended"] and len(document["tokens"]) == last + 1
+
+
+# --- units and the lens ---------------------------------------------------------------------------------
+
+DOCUMENTS, PROMPT = "<doc>the cat sat.</doc> <doc>it is big.</doc> the cat", "the cat sat. it is big. the cat"
+
+
+def three_units(tokens):
+    """The tokens of the three sentences of PROMPT, by their first letters; the first token, a sink, is in none."""
+    groups = [[], [], []]
+    for place, (start, end) in enumerate(tokens.offsets[1:], start=1):
+        begin = next((at for at in range(start, end) if PROMPT[at] != " "), start)
+        groups[sum(begin >= one for one in (13, 24))].append(place)
+    return groups
+
+
+@pytest.mark.parametrize("unit", ["part", "sentence"])
+def test_units_have_their_shares_of_the_rows_that_wrote(attncli, decoder, tmp_path, unit):
+    """Means over heads and layers of sums over tokens; the first token, a sink, is apart."""
+    line = ("generate", "-m", decoder, DOCUMENTS if unit == "part" else PROMPT, *FEW, "--unit", unit)
+    document = json.loads(attncli(*line, "--json").out)
+    tokens = load_model(decoder, "cpu").tokenizer.encode(PROMPT)
+    assert attncli("generate", "-m", decoder, PROMPT, *FEW, "-o", tmp_path / "tokens.npz").code == 0
+    record = load_record(tmp_path / "tokens.npz")
+    whole = record.tokens
+    assert whole.text[len(tokens) :] == [one["token"] for one in document["tokens"]]
+    groups = [*three_units(tokens), list(range(len(tokens), len(whole)))]
+    assert document["prompt"] == PROMPT and all(groups)
+    names = ["doc", "doc 2", "(rest)"] if unit == "part" else ["the cat sat.", "it is big.", "the cat"]
+    for step, entry in enumerate(document["tokens"]):
+        row = record.weights[:, :, len(tokens) - 1 + step].mean(axis=(0, 1))
+        counts = [sum(place < len(tokens) + step for place in group) for group in groups]
+        found = {one["unit"]: (one["share"], one["length"]) for one in entry["units"]}
+        assert list(found) == [*names, *(["(written)"] if step else [])]
+        for (share, length), group, count in zip(found.values(), groups, counts, strict=False):
+            assert share == pytest.approx(row[group].sum() / row[1:].sum(), abs=1e-5)
+            assert length == pytest.approx(count / sum(counts))
+    shown = attncli(*line).out
+    best = max(document["tokens"][0]["units"], key=lambda one: one["share"])
+    assert f"{best['unit']} {best['share']:.2f} ({best['length']:.2f})" in shown
+    saved = tmp_path / "units.npz"
+    assert attncli(*line, "-o", saved).code == 0
+    units = load_record(saved)
+    assert units.tokens.shown[1:4] == names and units.written == 4 and len(units.tokens) == 4 + 6
+    assert units.tokens.shown[4:] == whole.shown[len(tokens) :]
+    np.testing.assert_allclose(
+        units.weights[:, :, 4:, 1], record.weights[:, :, len(tokens) :, groups[0]].sum(-1), atol=1e-6
+    )
+
+
+def test_a_unit_is_cut_as_its_tokens(attncli, decoder):
+    places = three_units(load_model(decoder, "cpu").tokenizer.encode(PROMPT))[1]
+    found, plain = (
+        json.loads(attncli("generate", "-m", decoder, *more, *FEW, "--json").out)
+        for more in (
+            (DOCUMENTS, "--unit", "part", "--cut", "*", "doc 2"),
+            (
+                PROMPT,
+                *(word for place in places for word in ("--cut", "*", str(place))),
+            ),
+        )
+    )
+    assert found["text"] == plain["text"] != found["unchanged"]["text"]
+    assert [one["probability"] for one in found["tokens"]] == [one["probability"] for one in plain["tokens"]]
+    assert {one["unit"]: one["share"] for one in found["tokens"][0]["units"]}["doc 2"] == 0
+
+
+def test_the_units_of_a_chat_are_its_messages(attncli, tmp_path):
+    directory = chat(make_checkpoint(tmp_path / "chat", "llama", "ForCausalLM"), TEMPLATE)
+    messages = [{"role": "system", "content": "it is big"}, {"role": "user", "content": "the cat"}]
+    (tmp_path / "a.json").write_text(json.dumps(messages))
+    line = ("generate", "-m", directory, "--chat", tmp_path / "a.json", *FEW, "--unit", "part", "--json")
+    for entry in json.loads(attncli(*line).out)["tokens"]:
+        assert [one["unit"] for one in entry["units"]][:3] == ["template", "system", "user"]
+        assert sum(one["share"] for one in entry["units"]) == pytest.approx(1)
+        assert sum(one["length"] for one in entry["units"]) == pytest.approx(1)
+
+
+def test_a_template_of_special_tokens_alone_is_a_unit(attncli, tmp_path):
+    template = "{% for m in messages %}<s>{{ m.content }}</s>{% endfor %}"
+    directory = chat(make_checkpoint(tmp_path / "chat", "llama", "ForCausalLM"), template)
+    line = ("generate", "-m", directory, "--chat", "the cat", "--max-tokens", "1", "--unit", "part", "--json")
+    [entry] = json.loads(attncli(*line).out)["tokens"]
+    assert [one["unit"] for one in entry["units"]] == ["user", "template"] and entry["units"][1]["length"] > 0
+
+
+def test_an_encoder_decoder_has_units_of_its_input(attncli, tmp_path):
+    directory = make_foreign(tmp_path / "t5", "t5")
+    line = ("generate", "-m", directory, "the cat sat. it is big.", "--max-tokens", "3", "--unit", "sentence", "--json")
+    for entry in json.loads(attncli(*line).out)["tokens"]:
+        assert [one["unit"] for one in entry["units"]] == ["cat sat.", "it is big."]  # the first token is apart
+        assert sum(one["share"] for one in entry["units"]) == pytest.approx(1)
+
+
+def test_the_lens_of_each_token_is_transformers_head_on_each_hidden_state(attncli, decoder, written):
+    """Their final norm, then their head, on the vectors of the token before."""
+    document = written("--lens")
+    network = make_network(make_config("llama"), "ForCausalLM")
+    model = load_model(decoder, "cpu")
+    names, before = model.vocabulary(), len(model.tokenizer.encode(TEXT)) - 1
+    ids = model.tokenizer.encode(TEXT).ids + [names.index(one["token"]) for one in document["tokens"]]
+    with torch.inference_mode():
+        made = network(torch.tensor([ids]), output_hidden_states=True)
+        states = [network.lm_head(network.model.norm(one[0])) for one in made.hidden_states[:-1]]
+        chances = torch.stack([*states, made.logits[0]]).softmax(dim=-1)  # [layer, token, label]
+    for place, entry in enumerate(document["tokens"], start=before):
+        assert [one["layer"] for one in entry["lens"]] == [None, 0, 1, 2, 3]
+        for row, one in enumerate(entry["lens"]):
+            best = chances[row, place].topk(5)
+            assert [each["token"] for each in one["likeliest"]] == [names[number] for number in best.indices]
+            np.testing.assert_allclose([each["probability"] for each in one["likeliest"]], best.values, atol=1e-5)
+        assert entry["lens"][-1]["likeliest"][0]["probability"] == pytest.approx(entry["probability"], abs=1e-5)
+    of_one = written("--lens", "--query", str(before + 2))
+    assert of_one["lens"]["layers"] == document["tokens"][2]["lens"] and "lens" not in of_one["tokens"][0]
+    assert of_one["lens"]["query"]["token"] == document["tokens"][1]["token"]
+    assert "lens" not in document and of_one["lens"] == json.loads(
+        attncli("run", "-m", decoder, TEXT, "--lens", "--query", str(before), "--json").out
+    )["lens"] | {name: of_one["lens"][name] for name in ("query", "tokens", "layers")}
+
+
+def test_the_lens_in_the_terminal(attncli, decoder, written):
+    """The layer from which on the token is the likeliest, and what some layers would predict."""
+    out = attncli("generate", "-m", decoder, TEXT, *FEW, "--lens").out
+    assert "the final norm and the output head, applied early" in " ".join(out.split())
+    rows = [line.split() for line in out.splitlines() if "%" in line]
+    for row, entry in zip(rows, written("--lens")["tokens"], strict=True):
+        tops = [one["likeliest"][0] for one in entry["lens"]]
+        same = [top["token"] == entry["token"] for top in tops]
+        first = next(number for number in range(5) if all(same[number:]))
+        assert row[1] == f"{entry['probability']:.1%}" and row[2] == ("embeddings" if first == 0 else str(first - 1))
+        assert [cell for cell in row[3:] if cell[0].isdigit()] == [f"{top['probability']:.2f}" for top in tops[1:4]]
+    one = attncli("generate", "-m", decoder, TEXT, *FEW, "--lens", "--query", "cat").out
+    assert "after token" in one and one.count("layer") == 5 + " ".join(one.split()).count("each layer")
+
+
+def test_a_silenced_head_is_silenced_in_the_lens(written, decoder):
+    document = written("--lens", "--without", "1.all")
+    for entry in document["tokens"]:
+        assert entry["lens"][-1]["likeliest"][0]["probability"] == pytest.approx(entry["probability"], abs=1e-5)
+    assert document["tokens"][0]["lens"][1] == written("--lens")["tokens"][0]["lens"][1]  # before that layer
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--lens", "--unit", "word"), "--unit has no effect with --lens"),
+        (("--lens", "--cut", "*", "cat"), "--cut has no effect with --lens: silence heads instead"),
+        (("--query", "cat"), "--query has no effect without --lens"),
+        (("--lens", "-o", "a.npz"), "--lens has no effect on a record"),
+        (("--lens", "--query", "dog"), "no token 'dog' in the text"),
+        (("--unit", "part"), "the text has no parts"),
+        (("--chat", "--part", "a=b.txt"), "--part has no effect with --chat"),
+        (("--part", "a"), "--part takes NAME=FILE"),
+    ],
+)
+def test_what_has_no_units_and_no_lens_is_one_line(attncli, decoder, words, why):
+    result = attncli("generate", "-m", decoder, TEXT, *FEW, *words)
+    assert result.code == 2 and why in result.err and len(result.err.splitlines()) == 1, result.err
 
 
 TEMPLATE = (

@@ -30,8 +30,8 @@ from attncli.features.kinds.measuring import (
     coreference,
     direct_effects,
     feeding,
-    matters,
     measure_kinds,
+    measure_silencing,
     outputs_for,
     retrieval,
     shuffle_matrices,
@@ -39,9 +39,10 @@ from attncli.features.kinds.measuring import (
     syntactic,
 )
 from attncli.features.probe.counting import probe_treebank
-from attncli.features.probe.tally import Tally, guesses
+from attncli.features.probe.tally import Tally, best_heads
 from attncli.models.generation import next_output
 from attncli.page.payload import payload
+from attncli.report import Table, TextLine
 
 POSITIONS = 64
 SHARP, AGAIN = 1.5, 3.0  # a factor of queries and keys, and of what the induction head writes
@@ -119,10 +120,19 @@ def test_heads_made_by_hand_get_their_labels_and_no_others(found):
     assert labels_of(found.kinds) == {
         (0, 0): ["previous", "feeds induction"], (0, 1): ["sink"], (1, 0): ["induction"],
     }  # fmt: skip
-    assert found.matter["induction"].effect > max(found.matter["induction"].random) + 1
+    assert found.silencing["induction"].effect > max(found.silencing["induction"].random) + 1
     reasons = {one.kind.name: one.why_not for one in found.kinds if one.why_not}
     assert set(reasons) == {"next", "separator", "retrieval", "coreference", "syntactic"}
     assert "positions" in reasons["retrieval"] and "treebank" in reasons["syntactic"]
+
+
+def test_a_kind_without_heads_is_named_below_the_table(found):
+    parts = found.report().parts
+    [table] = [part for part in parts if isinstance(part, Table)]
+    heads = {one.kind.name: one.heads for one in found.kinds if one.measures}
+    assert [row[0] for row in table.rows] == [name for name, some in heads.items() if some]
+    [line] = [part.text for part in parts if isinstance(part, TextLine) and part.text.startswith("no head has")]
+    assert line == f"no head has these labels: {', '.join(name for name, some in heads.items() if not some)}"
 
 
 def test_idle_is_measured_against_the_model_and_not_its_layer(by_hand):
@@ -279,14 +289,14 @@ def test_a_word_is_asked_where_another_thing_was_mentioned_before(minilm):
     one = Mentions.read("The dog[1] saw a cat[2], and it[2] saw it[1].", minilm)
     words = ["The", "dog", "saw", "a", "cat", ",", "and", "it", "saw", "it", "."]
     assert one.entities == [{1: 1, 4: 2, 7: 2, 9: 1}.get(place) for place in range(len(words))]
-    assert list(one.asked(sink=True)) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
+    assert list(one.words_to_resolve(sink=True)) == [(7, [1, 4], [0, 1]), (9, [1, 4, 7], [1, 0])]
 
 
 def test_the_first_word_of_a_sentence_is_no_mention_where_it_is_a_sink(minilm):
     """Nobody but the first word answers who the first "she" is."""
     one = Mentions.read("Anna[1] told Mary[2] about the dog[3] before she[1] fed it[3] and she[2] slept.", minilm)
-    assert [word for word, _, _ in one.asked(sink=False)] == [7, 9, 11]
-    assert list(one.asked(sink=True)) == [(9, [2, 5, 7], [1, 1]), (11, [2, 5, 7, 9], [2, 0])]
+    assert [word for word, _, _ in one.words_to_resolve(sink=False)] == [7, 9, 11]
+    assert list(one.words_to_resolve(sink=True)) == [(9, [2, 5, 7], [1, 1]), (11, [2, 5, 7, 9], [2, 0])]
 
 
 class Looking:
@@ -328,7 +338,7 @@ def test_syntactic_scores_are_those_of_probe(minilm):
     found = probe_treebank(minilm, [str(TREES)]).treebank.tally
     measure, details = syntactic(found, found)
     assert details[3, 1] == "det, child->head"
-    guess = next(one for one in guesses(found, found) if one.relation == "det")
+    guess = next(one for one in best_heads(found, found) if one.relation == "det")
     place = guess.layer, guess.head
     assert (place, measure.score[place], measure.null[place]) == ((3, 1), guess.accuracy, guess.offset_accuracy)
     assert measure.floor[3, 1] == guess.accuracy and not measure.holds.any()
@@ -379,7 +389,7 @@ def test_a_later_sink_is_a_place_and_not_a_token(minilm, follows):
 
 def test_a_kind_of_most_heads_is_compared_with_the_rest(by_hand):
     measure = KindMeasure("made up", *np.array([[[0.9, 0.8], [0.7, 0.0]]] * 3), np.zeros((2, 2)), 0.1)
-    found = matters(
+    found = measure_silencing(
         by_hand,
         Judged(KINDS["sink"], [measure]),
         ("heads", lambda model: len(model.silenced_heads)),
@@ -419,7 +429,7 @@ def test_induction_heads_of_a_trained_decoder_agree_with_a_direct_computation(sm
     assert named["induction"].heads[0] == (18, 7) and named["feeds induction"].heads == [(16, 0)]
     assert all(direct[head] > 0.2 for head in named["induction"].heads)
     for kind in ("induction", "feeds induction", "retrieval"):
-        matter = found.matter[kind]
+        matter = found.silencing[kind]
         assert matter.effect > max(matter.random) + 0.5, kind
 
 
@@ -443,18 +453,18 @@ def test_what_was_measured_is_used_again_for_the_same_model_texts_and_options(at
     texts.write_text("the cat sat\n" * 4, encoding="utf-8")
     line = ("kinds", "-m", str(tiny("gpt2")), "--treebank", str(TREES), "--json", str(texts))
     code, first, said = attncli(*line)
-    assert code == 0 and "these texts" not in said
+    assert code == 0 and "from the cache" not in said
     measuring = []
     monkeypatch.setattr("attncli.features.kinds.measuring.measure_kinds", lambda *_: measuring.append(1) or 1 / 0)
     code, again, said = attncli(*line)
-    assert (code, again) == (0, first) and "for this model and these texts" in said
+    assert (code, again) == (0, first) and "read from the cache" in said
     texts.write_text("the cat sat\n" * 3 + "a mat\n", encoding="utf-8")
     for other in (line, (*line, "--limit", "3"), (*line, "--dtype", "float64"), (*line[:-1],)):
         assert attncli(*other).code != 0
     texts.write_text("the cat sat\n" * 4, encoding="utf-8")
     for path in (tmp_path / "cache" / "kinds" / "measured").iterdir():
         content = json.loads(path.read_text())
-        for damage in ({"kinds": content["kinds"][1:]}, {"day": "x"}, {"texts": None}, {"matter": {"sink": {}}}):
+        for damage in ({"kinds": content["kinds"][1:]}, {"day": "x"}, {"texts": None}, {"silencing": {"sink": {}}}):
             path.write_text(json.dumps(content | damage))
             assert attncli(*line).code != 0
     assert len(measuring) == 8

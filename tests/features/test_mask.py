@@ -35,6 +35,7 @@ from attncli.models import model as encoder
 from attncli.models import transformers_place
 from attncli.models.families import FAMILIES
 from attncli.models.model import Model
+from attncli.models.parts import self_attention_part
 from attncli.record import Input, Request
 
 TEXT = "The trophy does not fit in the suitcase."
@@ -43,7 +44,7 @@ TEXT = "The trophy does not fit in the suitcase."
 def test_maps_effects_and_laws_are_shown(attncli):
     result = attncli("mask", "-l", "2", "-H", "9", TEXT)
     assert result.code == 0 and result.err == ""
-    for words in ("layer 2 head 9", "unmasked", "causal", "padding\n", "4 [PAD]", "forgetting the padding", "holds"):
+    for words in ("layer 2 head 9", "unmasked", "causal", "padding\n", "4 [PAD]", "without the padding mask", "holds"):
         assert words in result.out
 
 
@@ -106,7 +107,7 @@ def test_a_model_that_transformers_runs_has_every_mask(foreign, family):
     pad_to = None if model.tokenizer.pad_id is None else 20
     found = compare_masks(model, Input(WORDS), Request(pad_to=pad_to))
     assert list(found.records) == ["none", *HIDING] == ["none", *found.effects] and found.lawful
-    which = model.to_itself(None)
+    which = self_attention_part(model, None)
     shown = {name: model.attend(WORDS, mask=name, pad_to=pad_to, which=which).weights for name in found.records}
     real = ~np.array(found.tokens.padding)
     for name, effects in found.effects.items():
@@ -139,7 +140,7 @@ def test_weight_where_the_mask_is_not_minded_is_seen(foreign, monkeypatch):
     [
         ("t5", {"which": "cross"}, "cross-attention is between two texts"),
         ("t5", {"target": ANSWER}, "--target is the decoder's output"),
-        ("t5", {"which": "decoder", "pad_to": 20}, "leave --pad-to out"),
+        ("t5", {"which": "decoder", "pad_to": 20}, "omit --pad-to"),
         ("gpt2", {"pad_to": 20}, "has no padding token: omit --pad-to"),
         ("gpt2", {"target": ANSWER}, "is a decoder: omit it"),
     ],
@@ -237,7 +238,7 @@ def test_the_laws_of_order_tell_whether_positions_are_added(small, monkeypatch, 
 def test_tokens_touch_in_self_attention_and_nowhere_else(small, monkeypatch):
     laws = laws_of(small)
     assert laws["alone"].holds is True and laws["alone"].deviation < 1e-4 < 0.1 < laws["together"].deviation
-    layers = re.findall(r"(\d+): (\S+e[+-]\d+)", laws["together"].note)
+    layers = re.findall(r"(\d+): ([^,\s]+)", laws["together"].note)
     assert [int(layer) for layer, _ in layers] == list(range(small.layers))
     assert all(float(change) > 0.1 for _, change in layers)
     monkeypatch.setattr(feature._Alone, "begin", lambda self, block: block)
@@ -363,7 +364,10 @@ def test_a_text_that_is_too_short_says_how_long_it_must_be(model):
     made = model(None, 2, None, 2)
     found = measure_windows(made, made.tokenizer.encode("a"))
     assert found.document()["hides"] is False and found.document()["shortest"] == 4
-    assert found.law.holds is None and found.law.note == "windows hide nothing of 3 tokens: 4 would be enough"
+    assert (
+        found.law.holds is None
+        and found.law.note == "windows hide nothing in a text of 3 tokens: use at least 4 tokens"
+    )
     assert measure_windows(made, made.tokenizer.encode("a c")).law.holds is True
 
 
@@ -378,10 +382,10 @@ def test_a_look_has_it_and_one_without_windows_has_not(model, minilm):
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_of_a_decoder_of_ours_a_text_read_token_by_token_has_the_vectors_of_one_pass(tiny, family, monkeypatch):
     model = load_model(str(tiny(family)), "cpu")
-    law = laws_of(model, "the cat sat on a mat")["kept keys and values"]
+    law = laws_of(model, "the cat sat on a mat")["key-value cache"]
     assert law.holds is True and law.deviation > 0
     monkeypatch.setattr("attncli.models.generation.KeysAndValues.begin", lambda self, block: block)  # forgets them
-    assert laws_of(model, "the cat sat on a mat")["kept keys and values"].holds is False
+    assert laws_of(model, "the cat sat on a mat")["key-value cache"].holds is False
 
 
 def test_a_law_that_rounding_hides_is_measured_again_in_float64(tiny, monkeypatch):

@@ -10,6 +10,7 @@ from hooks import outputs_put, outputs_seen
 from attncli import load_model
 from attncli.effects.question import Asking, make_question
 from attncli.features.patch import patch
+from attncli.models.parts import mask_name
 from attncli.models.transformers_peer import load_reference
 from attncli.report.parts import signed
 
@@ -46,7 +47,7 @@ def test_patches_are_those_that_hooks_put(both, by):
     a, b = texts(model)
     ours, theirs = model.tokenizer.encode(a), model.tokenizer.encode(b)
     found = patch(model, a, b, by=by, layer="3,1", head="2,0")
-    size, mask = model.config.head_dim, model.mask_of(None, None)
+    size, mask = model.config.head_dim, mask_name(model, None, None)
     with outputs_seen(reference.network, model) as own:
         before = reference.run(ours, mask)[1][-1]
     with outputs_seen(reference.network, model) as other:

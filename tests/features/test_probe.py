@@ -182,7 +182,7 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
         "(the first in line 1)"
     ]
     path.write_text(chain(511), encoding="utf-8")
-    assert "in no sentence that the model can read" in refused("probe", path)
+    assert "no sentence that the model can read has a word" in refused("probe", path)
 
 
 def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncli, tmp_path):
@@ -190,7 +190,7 @@ def test_an_interruption_shows_what_there_is_as_partial_and_saves_nothing(attncl
         result = attncli("probe", TREEBANK, "--json", "-o", tmp_path / "probe.png")
     document = json.loads(result.out)
     assert (result.code, document["partial"], document["treebank"]["sentences"]) == (130, True, 12)
-    assert result.err == "attncli: interrupted: these figures are PARTIAL, of 12 sentences\n"
+    assert result.err == "attncli: interrupted: the numbers are PARTIAL, after 12 sentences\n"
     assert document["relations"][0]["count"] == sum(row["count"] for row in document["relations"][1:])
     with interrupted(12):
         shown = attncli("probe", TREEBANK, "-o", tmp_path / "probe.png")
@@ -204,25 +204,25 @@ def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp
     path.write_text(odd + TREEBANK.read_text(encoding="utf-8"), encoding="utf-8")
     result = attncli("probe", path, "--limit", "6", "--json")
     assert (result.code, json.loads(result.out)["treebank"]["skipped"]) == (0, 3)
-    why = "3 with a word that the tokenizer has no token for (the first in line 1)"
+    why = "3 with a word that the tokenizer has no tokens for (the first in line 1)"
     assert result.err == f"attncli: {path}: skipped 3 of 6 sentences: {why}\n"
 
 
 def test_what_can_not_be_probed(refused, tmp_path):
     assert "can't read" in refused("probe", tmp_path / "none.conllu")
     assert "what is probed is saved as" in refused("probe", TREEBANK, "-o", "probe.txt")
-    assert "no sentence in it" in refused("probe", TREEBANK, "--test", "/dev/null")
+    assert "has no sentences" in refused("probe", TREEBANK, "--test", "/dev/null")
     text = tmp_path / "text.conllu"
     text.write_text("The cat sat.\n", encoding="utf-8")
     assert f"{text}, line 1: " in refused("probe", text)
     text.write_text(ROOT_ONLY, encoding="utf-8")
-    assert "does a word depend on another" in refused("probe", text)
+    assert "has a word that depends on another" in refused("probe", text)
     assert "--limit" in refused("probe", TREEBANK, "--limit", "0")
     assert "FILES" in refused("probe")
     for name in ("*.none", "none"):
         assert name in refused("probe", TREEBANK, "--test", tmp_path / name)
     (tmp_path / "folder").mkdir()
-    assert "has no files in it that end in .conllu" in refused("probe", tmp_path / "folder")
+    assert "contains no files ending in .conllu" in refused("probe", tmp_path / "folder")
     assert "--sample" in refused("probe", TREEBANK, "--sample", "2")
 
 
@@ -231,7 +231,7 @@ def test_what_is_no_tree_is_told_of_and_passed_over(attncli, refused, probed, tm
     path, content = tmp_path / "bad.conllu", TREEBANK.read_text(encoding="utf-8")
     path.write_text(content + ROOT_ONLY.replace("\t0\t", "\t5\t") + content, encoding="utf-8")
     line = content.count("\n") + 1
-    said = f"{path}, line {line}: the head of word 1 is 5, and the sentence has words 1 to 1"
+    said = f"{path}, line {line}: the head of word 1 is 5, but the sentence has words 1 to 1"
     assert said in refused("probe", path)
     result = attncli("probe", path, "--skip-bad", "--json")
     assert (result.code, result.err) == (0, f"attncli: skipped {said}\n")

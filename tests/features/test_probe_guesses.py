@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slow import slow_except
 from treebanks import CAT, corpora, pointing, sentences, tally_of
 
-from attncli.features.probe.tally import ALL, DIRECTIONS, Tally, guesses, layer_trees
+from attncli.features.probe.tally import ALL, DIRECTIONS, Tally, best_heads, layer_trees
 
 
 def test_one_sentence_by_hand():
@@ -18,7 +18,7 @@ def test_one_sentence_by_hand():
     maps[0, 0] = np.eye(5, k=1)  # looks at the next word; the last at nothing
     maps[0, 1, :, 2] = [0.1, 0.2, 0, 0.6, 0.1]  # every word looks at the verb, "mice" most
     maps[0, 1, 2] = [0.3, 0.4, 0, 0.2, 0.1]
-    found = {guess.relation: guess for guess in guesses(*[tally_of([(maps, CAT)], 1, 2)] * 2)}
+    found = {guess.relation: guess for guess in best_heads(*[tally_of([(maps, CAT)], 1, 2)] * 2)}
     assert list(found) == [ALL, "det", "nsubj", "obj"]  # neither root nor punct
     assert [found[ALL].head, found[ALL].direction] == [0, "child->head"]
     assert (found[ALL].accuracy, found[ALL].count) == (2 / 3, 3)  # the -> cat -> chased; not mice -> chased
@@ -30,7 +30,7 @@ def test_one_sentence_by_hand():
 @given(corpora())
 def test_no_offset_is_better_than_the_baseline(corpus):
     found = tally_of(corpus)
-    for guess in guesses(found, found):
+    for guess in best_heads(found, found):
         accuracies = {}
         for offset in range(-9, 10):
             hits = [
@@ -47,7 +47,7 @@ def test_heads_chosen_on_one_treebank_are_measured_on_another():
     turned = replace(CAT, heads=[2, 0, None, 2, 2], relations=["det", "nsubj", "root", "xcomp", "punct"])
     maps = np.stack([pointing(CAT), pointing(turned)])[None]
     chosen, measured = tally_of([(maps, CAT)], 1, 2), tally_of([(maps, turned)], 1, 2)
-    found = {guess.relation: guess for guess in guesses(chosen, measured)}
+    found = {guess.relation: guess for guess in best_heads(chosen, measured)}
     assert list(found) == [ALL, "det", "nsubj", "obj"]  # xcomp was never there to choose a head for
     assert [found[ALL].head, found["det"].head] == [0, 0]
     assert [found[ALL].accuracy, found["det"].accuracy, found["det"].offset_accuracy] == [1 / 3, 0, 0]
@@ -77,7 +77,7 @@ def test_counts_are_those_of_a_plain_loop(corpus):
                         right[place] = right.get(place, 0) + (guess == head)
     assert dict(found.counts) == asked
     assert {place: int(found.found_counts[place[0]][place[1:]]) for place in right} == right
-    for guess in guesses(found, found):
+    for guess in best_heads(found, found):
         most = max(number for place, number in right.items() if place[0] == guess.relation)
         place = guess.relation, guess.layer, guess.head, DIRECTIONS.index(guess.direction)
         assert right[place] == most and guess.accuracy == most / asked[guess.relation]
@@ -131,7 +131,7 @@ def test_luck_is_taken_for_a_head_once_in_twenty_at_the_most(share, apart):
             right = numbers.random((*SHAPE, 60)) < share
             right[:3] = right[0, 0, 0]
             tallies.append(guessed(right, offset))
-        [_, found] = guesses(tallies[0], tallies[-1])
+        [_, found] = best_heads(tallies[0], tallies[-1])
         heads += found.verdict == "head"
     assert heads / 300 <= 0.05 + 0.02
 
@@ -154,7 +154,7 @@ def test_verdicts(words, by_offset, by_head, verdict):
     right[3, 1, 0, words - by_head :] = True
     offset = np.arange(words) + 100
     offset[:by_offset] = 1
-    [_, found] = guesses(*[guessed(right, offset)] * 2)
+    [_, found] = best_heads(*[guessed(right, offset)] * 2)
     assert (found.offset, found.offset_accuracy) == (1, by_offset / words)
     assert (found.accuracy, found.verdict) == (by_head / words, verdict)
 
@@ -163,7 +163,7 @@ def test_of_a_head_that_was_chosen_elsewhere_fewer_words_will_do():
     right = np.zeros((*SHAPE, 6), dtype=bool)
     right[3, 1, 0] = True
     chosen, measured = (guessed(right, np.array([1, 2, 3, 4, 5, 6])) for _ in range(2))
-    same, other = guesses(chosen, chosen)[0], guesses(chosen, measured)[0]
+    same, other = best_heads(chosen, chosen)[0], best_heads(chosen, measured)[0]
     assert (same.verdict, other.verdict) == ("too few", "head")
     assert (same.chance, other.chance) == (1, pytest.approx(1 / 2**5))
     assert same.interval[0] < other.interval[0]

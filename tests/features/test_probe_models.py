@@ -71,7 +71,7 @@ def test_what_transformers_runs_is_counted_by_its_records(foreign, treebank, fam
     """Words with spaces between them are the words of the treebank, whatever pieces they are cut into."""
     model = foreign(family)
     which = None if len(model.parts) == 1 else "encoder"
-    info = model.info_of(which)
+    info = model.of_part(which).info
     expected = Tally.nothing(info.layers, info.heads)
     for sentence in SENTENCES:
         record = model.attend(sentence.text, which=which)

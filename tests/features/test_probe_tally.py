@@ -15,7 +15,7 @@ from attncli.features.probe.tally import (
     ALL,
     Skipped,
     Tally,
-    guesses,
+    best_heads,
     spanning_trees,
     strongest_words,
     tally,
@@ -59,7 +59,7 @@ def test_punctuation_is_no_node_of_a_tree():
 def test_punctuation_alone_or_one_word_has_nothing_to_find(sentence):
     count = len(sentence)
     found = tally_of([(np.ones((1, 1, count, count), dtype=np.float32), sentence)], 1, 1)
-    assert (found.word_count, found.edges, found.tree_edges.tolist(), guesses(found, found)) == (count, 0, [[0]], [])
+    assert (found.word_count, found.edges, found.tree_edges.tolist(), best_heads(found, found)) == (count, 0, [[0]], [])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama-no-bos"])

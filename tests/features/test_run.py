@@ -195,3 +195,65 @@ def test_findings_of_many_texts_name_their_text(attncli, tmp_path, monkeypatch, 
 
 def test_chosen_heads_have_no_findings(attncli):
     assert "findings" not in json.loads(attncli("run", "--json", "-H", "1", TEXT).out)
+
+
+# --- rows of some queries ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["LAST", "3,suitcase", "2-4"])
+def test_rows_of_some_queries_are_those_of_all(attncli, query):
+    full, some = (json.loads(attncli("run", "--json", *more, TEXT).out) for more in ((), ("--query", query)))
+    [whole], [record] = full["records"], some["records"]
+    rows = record["rows"]
+    assert rows == {"LAST": [10], "3,suitcase": [3, 8], "2-4": [2, 3, 4]}[query]
+    assert record["key_tokens"] == whole["tokens"] and record["tokens"] == [whole["tokens"][row] for row in rows]
+    for one, other in zip(record["attention"], whole["attention"], strict=True):
+        np.testing.assert_allclose(one["weights"], np.array(other["weights"])[rows], atol=1e-5)
+    for edge in some["findings"]:  # which are found among fewer words
+        assert edge["query_token"] == record["tokens"][edge["query"]] and edge["weight"] >= edge["usual"] + 0.3
+
+
+def test_rows_are_shown_with_their_numbers_and_saved(attncli, tmp_path):
+    path = tmp_path / "rows.safetensors"
+    assert attncli("run", "--query", "3,LAST", "-o", path, TEXT).code == 0
+    for options in ([], ["-l", "3"], ["-l", "3", "-H", "1"]):
+        shown = attncli("run", *options, "--query", "3,LAST", TEXT)
+        saved = attncli("run", "--from", path, *(options or ["-l", "all"]))
+        assert shown.code == 0 and saved.out.splitlines()[:9] == shown.out.splitlines()[:9]
+        assert "2 tokens to 11 tokens" in shown.out
+    assert "\n  3 does" in shown.out and "\n 10 [SEP]" in shown.out  # of one head
+    assert attncli("run", "--from", path, "--query", "does", "--json").code == 0
+    refused = attncli("flow", "--from", path)
+    assert (refused.code, refused.err) == (
+        2,
+        "attncli: error: the record has only some rows, and following attention down to the input needs all: "
+        "save it without --query\n",
+    )
+
+
+def test_a_row_of_a_text_of_many_tokens_has_no_legend_of_all_of_them(attncli, tiny, tmp_path):
+    """And sentences of it are summed over keys."""
+    (tmp_path / "long.txt").write_text("the cat sat on it.\n" * 100, encoding="utf-8")
+    model = str(tiny("llama", max_position_embeddings=4096))
+    line = ("run", "-m", model, "--whole", "-f", tmp_path / "long.txt", "--query", "LAST", "-l", "1", "-H", "2")
+    shown = attncli(*line)
+    assert shown.code == 0 and max(map(len, shown.out.splitlines())) < 120 and len(shown.out.splitlines()) < 12
+    whole, merged = (json.loads(attncli(*line, *more, "--json").out)["records"][0] for more in ((), ("--unit", "line")))
+    assert len(merged["key_tokens"]) == 101 and merged["rows"] == [100]  # the first token stands apart
+    [row], [sums] = (one["attention"][0]["weights"] for one in (whole, merged))
+    by_line = np.append(row[1:], 0).reshape(100, -1).sum(axis=1)  # the last line has no end
+    np.testing.assert_allclose(sums, [row[0], *by_line], atol=1e-6)
+
+
+def test_findings_have_no_bound(attncli, tiny, tmp_path, monkeypatch):
+    """The findings in 600 tokens equal those of a search through the whole record."""
+    (tmp_path / "long.txt").write_text("the cat sat on the unbelievable cat and it is too big " * 40, encoding="utf-8")
+    monkeypatch.setenv("ATTNCLI_MODEL", str(tiny("bert", max_position_embeddings=1024)))
+    document = json.loads(attncli("run", "-l", "1", "--whole", "-f", tmp_path / "long.txt", "--json").out)
+    assert len(document["records"][0]["tokens"]) > 512 and document["findings"]
+    model = library.load_model(str(tiny("bert", max_position_embeddings=1024)), device="cpu")
+    record = model.attend((tmp_path / "long.txt").read_text(encoding="utf-8").strip(), layers=1)
+    found = edges(record, Usual.with_text(record, usual_of(model, Request(layers=1))))
+    assert [(one["query"], one["key"]) for one in document["findings"]] == [
+        (edge.query, edge.key) for of_head in found for edge in of_head
+    ]

@@ -109,9 +109,9 @@ def test_a_pooling_is_named_where_the_files_name_none(tmp_path, tiny, family, po
 
 
 def test_a_pooling_that_files_name_is_the_one(minilm):
-    with pytest.raises(RequestError, match="say how its vectors are pooled: leave --pool out"):
+    with pytest.raises(RequestError, match="name its pooling: omit --pool"):
         similar(minilm, A, B, pool="mean")
-    with pytest.raises(RequestError, match="no pooling 'max': it is one of mean, last"):
+    with pytest.raises(RequestError, match="no pooling 'max': use one of mean, last"):
         similar(minilm, A, B, pool="max")
 
 
@@ -119,8 +119,8 @@ def test_a_pooling_that_files_name_is_the_one(minilm):
 
 REFUSED = {
     "with tanh": [pooling("mean_tokens"), dense(32, 20)],
-    "of which tokens have no share": [pooling("max_tokens"), dense(32, 20, LINEAR)],
-    "cls and mean pooling comes a Dense": [pooling("cls_token", "mean_tokens"), dense(64, 20, LINEAR)],
+    "the bias can't be divided among tokens": [pooling("max_tokens"), dense(32, 20, LINEAR)],
+    "follows cls and mean pooling": [pooling("cls_token", "mean_tokens"), dense(64, 20, LINEAR)],
 }
 LONG = "the unbelievable cat sat on the big cat"
 
@@ -205,7 +205,8 @@ def printed(report, canvas=Canvas(100, colour=False, unicode=True)) -> str:
 def test_every_cell_stands_in_the_map():
     text = printed(made(listed=2).report())
     rows = [line.split() for line in text.splitlines() if line.startswith(("  0 un", "  1 ##able"))]
-    np.testing.assert_allclose([[float(one) for one in row[2:]] for row in rows], CELLS)
+    assert "contribution to the cosine, A down and B across (× 10⁻³)" in text
+    np.testing.assert_allclose([[float(one) / 1000 for one in row[2:]] for row in rows], CELLS)
 
 
 def test_the_pairs_and_heads_that_do_most_come_first():
@@ -219,10 +220,10 @@ def test_the_picture_has_contributions_around_zero():
     report = made(listed=2).report()
     drawn = figure_of(report.title, report.picture)
     [image] = maps(drawn)
-    np.testing.assert_allclose(image.get_array(), CELLS, rtol=1e-6)
-    assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-0.3, 0.3))
+    np.testing.assert_allclose(image.get_array() / 1000, CELLS, rtol=1e-6)
+    assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-300, 300))
     texts = picture_texts(drawn)
-    assert {"un", "##able", "the", "cat", "##s", "A", "B", "0.10", "-0.30"} <= set(texts)
+    assert {"un", "##able", "the", "cat", "##s", "A", "B", "100", "-300"} <= set(texts)
     check_nothing_overlaps(drawn)
 
 

@@ -103,7 +103,7 @@ def test_an_interruption_before_anything_was_counted_prints_nothing(attncli, cor
 
 def test_requests_that_cannot_be_met(refused, corpus):
     assert "no corpus" in refused("stats")
-    assert "which one is meant" in refused("stats", "--paragraphs", "--field", "text", corpus)
+    assert "omit one of them" in refused("stats", "--paragraphs", "--field", "text", corpus)
     assert "1 to 510" in refused("stats", "--stride", "511", corpus)
     assert "--device has no effect with --on ray" in refused("stats", "--on", "ray", "--device", "cpu", corpus)
     corpus.write_text("\n\n")
@@ -126,7 +126,7 @@ def test_the_maps_of_a_saved_record_are_counted(suffix, attncli, minilm, tmp_pat
 
 def test_what_is_neither_statistics_nor_a_record(refused, minilm, tmp_path):
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
-    assert "no whole attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
+    assert "no complete attncli statistics" in refused("stats", "--from", tmp_path / "a.json")
     minilm.attend("The cat sat.", layers=1).save(tmp_path / "one.npz")
-    assert "save them without -l and -H" in refused("stats", "--from", tmp_path / "one.npz")
+    assert "save the record without -l and -H" in refused("stats", "--from", tmp_path / "one.npz")
     assert "--mask has no effect" in refused("stats", "--from", tmp_path / "one.npz", "--mask", "none")

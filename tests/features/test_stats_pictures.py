@@ -9,14 +9,13 @@ from rich.console import Console
 from slow import slow_except
 from windows import text_sums
 
-from attncli.analysis.patterns import PATTERNS
+from attncli.analysis.patterns import GLYPHS, PATTERNS
 from attncli.corpus.statistics import Statistics
 from attncli.corpus.sums import FIGURES, LINEAR
 from attncli.features.stats import StatsResult
 from attncli.record import ModelInfo
 from attncli.report.atlas import Atlas
 from attncli.report.canvas import Canvas
-from attncli.report.figure.atlas import LETTERS
 from attncli.report.figure.drawing import save_figure
 from attncli.report.paper import Paper
 from attncli.report.terminal import colour, lines_of
@@ -74,17 +73,22 @@ def test_the_clearest_head_of_each_pattern_is_named_with_its_share():
 
 def test_a_row_has_the_share_that_uniform_attention_gives_or_none_and_the_largest_share_in_brackets():
     alike = np.full((2, len(LINEAR)), 0.05)
-    for share, cells in ((0.29, "none (0.290) 0.050 0"), (0.5, "1.2 0.500 0.050 0.000 2.00 1")):
-        lines = printed(replace(made(next={(1, 2): share}), alike=alike))
+    for share, texts, cells in (
+        (0.29, 2, "none (0.290) 0.050 0"), (0.5, 1, "1.2 0.500 0.050 2.00 1"), (0.5, 2, "1.2 0.500 0.050 0.000 2.00 1"),
+    ):  # fmt: skip
+        lines = printed(replace(made(next={(1, 2): share}), alike=alike, texts=texts))
         assert [line.split()[1:] for line in lines if line.startswith(" next ")] == [cells.split()]
         [broad] = [line.split() for line in lines if line.startswith(" broad ")]
         assert broad[-3:] == ["0.0", "2.00", "6" if share < 0.3 else "5"]
 
 
 def test_the_range_of_entropy_is_that_of_all_layers_and_a_models_name_is_harmless():
-    assert printed(made())[2] == "entropy in nats: 0 attends to one token, 4.00 to all equally"
+    assert printed(made())[2] == "entropy in nats: 0 attends to one token, 4.00 to all tokens equally"
     other = printed(replace(made(name="evil\x1b[31m"), entropy_limit=np.array([2.5, 4.0])))
-    assert other[2] == "entropy in nats: 0 attends to one token, 2.50 to 4.00, by how far a layer sees, to all equally"
+    title = (
+        "entropy in nats: 0 attends to one token, 2.50 to 4.00 (depending on the layer's window) to all tokens equally"
+    )
+    assert other[2] == title
     assert "\x1b" not in "\n".join(other)
 
 
@@ -99,7 +103,7 @@ def drawn(layers: int = 3, heads: int = 4, name: str = "made-up") -> Statistics:
 
 def panels(statistics: Statistics, by: str = "entropy") -> dict[str, object]:
     figure = Atlas(statistics, by).figure([statistics.model.full_name, *statistics.parts], Paper())
-    return {axes.get_title(): axes for axes in figure.get_axes() if axes.get_title()}
+    return {axes.get_title().partition("\n")[0]: axes for axes in figure.get_axes() if axes.get_title()}
 
 
 def test_entropies_stand_above_their_layers():
@@ -134,7 +138,7 @@ def test_the_heads_are_coloured_by_the_figure_and_lettered_by_their_pattern(by):
     assert np.array_equal(axes.images[0].get_array(), drawn().figure(by))
     letters = {text.get_position(): text.get_text() for text in axes.texts}
     for one in drawn().heads:
-        assert letters[one.head, one.layer] == LETTERS[one.label]
+        assert letters[one.head, one.layer] == GLYPHS[one.label]
 
 
 def test_the_text_of_an_svg_is_text(tmp_path):

@@ -8,7 +8,7 @@ from invented import embedding_model
 from attncli import load_model
 from attncli.effects.change import Unchanged, uniform
 from attncli.effects.question import Asking, make_question
-from attncli.features.trust.weights import OTHER, REORDERED, Permuted, put_other_weights
+from attncli.features.trust.weights import OTHER, REORDERED, Permuted, replace_weights
 from attncli.models.block import Tap
 
 TEXT = "the cat sat on it, the big cat"
@@ -69,7 +69,7 @@ def test_a_seed_is_a_permutation(model):
 def test_effects_are_those_of_a_network_that_has_these_weights(model):
     asking = Asking(target="LABEL_0", ask="logit")
     question = make_question(model, "the cat", asking)
-    permuted, reordered, flat = put_other_weights(question, [1, 2], 3, seed=7)
+    permuted, reordered, flat = replace_weights(question, [1, 2], 3, seed=7)
     other_order = make_question(model, "cat the", asking)
 
     def effect(asked, rule) -> float:
@@ -93,7 +93,7 @@ def test_two_texts_have_permutations_of_their_own(tmp_path):
     """The cosine of a text with itself stays 1 where both are permuted in the same way."""
     model = embedding_model(tmp_path)
     question = make_question(model, TEXT, Asking(similar_to=TEXT))
-    permuted, reordered, _ = put_other_weights(question, range(1, 4), 5, seed=3)
+    permuted, reordered, _ = replace_weights(question, range(1, 4), 5, seed=3)
     assert question.value == pytest.approx(1) and (permuted < -1e-9).all() and (reordered != 0).all()
     one, other = question.texts
     for draw in range(5):

@@ -52,7 +52,7 @@ def test_the_page_is_that_of_the_record(attncli, folder, instant, described):
 
 @pytest.mark.parametrize("options", [[], ["-l", "2,4"]])
 def test_it_opens_on_the_head_that_run_puts_first(attncli, described, options):
-    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above their usual weight")[2]
+    named = attncli("run", *(options or ["-l", "all"]), SENTENCE).out.partition("far above the usual weight")[2]
     attncli("view", *options, SENTENCE)
     opening = described()["start"]["opening"]
     assert f"{opening['layer']}.{opening['head']}" == named.splitlines()[1].split()[0]
@@ -99,7 +99,7 @@ def test_without_a_word_all_heads_of_a_short_text_bring_their_q_and_k(attncli, f
     assert vectors_of(described()) == [[layer, head] for layer in range(6) for head in range(12)]
     chunks = re.findall(r'id="vectors\d+">(.*?)</script>', (folder / "attention.html").read_text(encoding="utf-8"))
     size = sum(map(len, chunks))
-    assert f"of which q and k of 72 heads {size / 1e6:.1f} MB (--vectors)" in result.err
+    assert f"including q and k of 72 heads {size / 1e6:.1f} MB (--vectors)" in result.err
     whole = (folder / "attention.html").stat().st_size
     assert whole < 2 * (whole - size + 200_000)  # twice what it was with q and k of a few heads
 

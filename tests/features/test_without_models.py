@@ -18,7 +18,9 @@ import importlib.abc, json, sys, warnings
 
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        ours = name.startswith("attncli.models.") and name != "attncli.models.opening"  # the name of a model
+        # where a model is, and what its parts are called
+        light = ("attncli.models.opening", "attncli.models.parts")
+        ours = name.startswith("attncli.models.") and name not in light
         if ours or name.partition(".")[0] in ("torch", "transformers"):
             raise ModuleNotFoundError(name + " is blocked")
 

@@ -14,7 +14,13 @@ from hostile.truth import untrue
 LONGEST = 400  # characters of a line that says why
 MEMORY = 2 << 30  # bytes
 ENDS = {"INT": 130, "TERM": 143, "HUP": 129}  # exit codes after a signal
-FORBIDDEN = ("Traceback (most", "a mistake in attncli", "panicked at", "RUST_BACKTRACE", "not enough memory")
+FORBIDDEN = (
+    "Traceback (most",
+    "a bug in attncli",
+    "panicked at",
+    "RUST_BACKTRACE",
+    "not enough memory",
+)
 HARMFUL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]"
 )

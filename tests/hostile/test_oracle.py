@@ -57,7 +57,7 @@ def document(rows, **more):
 
 MISTAKES = {
     "a traceback": (lambda: 1 / 0, "Traceback"),
-    "a mistake line": (end(2, "attncli: error: KeyError (a mistake in attncli: --debug shows where)\n"), "mistake"),
+    "a bug line": (end(2, "attncli: error: KeyError (a bug in attncli: --debug shows where)\n"), "bug"),
     "two lines": (end(2, "attncli: error: a\nattncli: error: b\n"), "refuses in 2 lines"),
     "nothing said": (end(2), "refuses in 0 lines"),
     "a long line": (end(2, f"attncli: error: {'x' * 400}\n"), "characters"),

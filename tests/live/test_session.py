@@ -9,9 +9,10 @@ from checkpoints import make_checkpoint
 
 from attncli import load_model
 from attncli.base.errors import RequestError
+from attncli.effects.answer import AnsweredPrompt, Hidden
 from attncli.live import Session, SessionRequest
 from attncli.live.session import MOST_KEPT, MOST_USUALS, SupersededError, Watch, size_of
-from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.models.generation import Sampling, prompt_tokens, write
 from attncli.models.model import Model
 from attncli.models.opening import Opening
 from attncli.record.selection import Grouping, Input, Request
@@ -29,9 +30,9 @@ def session(minilm):
 
 
 @pytest.mark.parametrize("mask", ["padding", "causal", "none"])
-@pytest.mark.parametrize("words", [False, True])
-def test_its_records_are_the_models(session, minilm, mask, words):
-    request = Request(pad_to=20, grouping=Grouping(unit="word" if words else "token"))
+@pytest.mark.parametrize("unit", ["token", "word", "sentence"])
+def test_its_records_are_the_models(session, minilm, mask, unit):
+    request = Request(pad_to=20, grouping=Grouping(unit=unit))
     found = session.record(replace(ASKED, request=request, masks=(mask,)))
     [own] = minilm.answer([TEXT], replace(request, mask=mask))
     assert np.array_equal(found.weights, own.weights)
@@ -177,7 +178,7 @@ def test_it_writes_what_the_model_writes_and_reads_it_again(tmp_path):
     asked, told = SessionRequest("llama", Input("the cat sat")), []
     few = one.write(asked, 3, tell=lambda ids, text: told.append(ids))
     ids = one.write(replace(asked, written=few), 4)
-    steps = list(write(model, prompt_tokens(model, "the cat sat"), Manner(7)))
+    steps = list(write(model, prompt_tokens(model, "the cat sat"), Sampling(7)))
     assert ids == tuple(step.token for step in steps) and told == [ids[:1], ids[:2], ids[:3]]
     for without in ("", "1.0"):
         for mask in (None, "none"):
@@ -199,3 +200,29 @@ def test_writing_stops_where_it_is_told(tmp_path):
         one.write(SessionRequest("llama", Input("the cat")), 5, watch, lambda ids, text: watch.dropped.set())
     with pytest.raises(RequestError, match="needs the mask of the model, causal"):
         one.write(SessionRequest("llama", Input("the cat"), masks=("none",)), 5)
+
+
+def test_sources_are_kept_and_measured_with_the_heads_silenced(tmp_path, monkeypatch):
+    path = str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM"))
+    session, text = Session([Opening(path, "cpu")]), "the cat sat. it is big. the cat"
+    asked = SessionRequest(path, Input(text), without="0.1,1.0")
+    model = load_model(path, "cpu").without("0.1,1.0")
+    tokens = prompt_tokens(model, text)
+    place = len(tokens) - 1
+    found = session.sources(asked, place, Watch())
+    plain = session.sources(replace(asked, without=""), place, Watch())
+    answer = AnsweredPrompt(model, tokens.take(range(place)), [tokens.ids[place]])
+    for number, unit in enumerate(found.units):
+        # The whole text again, without the keys and values that an answer keeps.
+        expected = answer.plain - answer._full_pass([Hidden(unit)])
+        assert found.effects[number] == pytest.approx(expected[0], abs=1e-5)
+    assert np.abs(found.effects - plain.effects).max() > 1e-4
+    assert (found.kind, found.more) == ("sentence", 0)
+    assert found.notes[0].startswith(f"{len(found.control)} random span")
+    assert f"mean effect {np.mean(found.control):.2f}, largest {max(found.control):.2f}." in found.notes[0]
+    again = session.sources(replace(asked, without=""), place, Watch())
+    assert again is plain
+    monkeypatch.setattr("attncli.live.session.MOST_UNITS", 2)
+    fewer = session.sources(asked, place, Watch())
+    np.testing.assert_allclose(fewer.effects, found.effects[-2:], atol=1e-6)
+    assert fewer.notes[0] == "Only the last 2 of 3 sentences before the token were measured."

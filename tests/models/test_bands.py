@@ -81,8 +81,8 @@ def test_bands_are_squares(network, data, reach, mask, together):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(block, "LEAST_QUERIES", together)
         bands = everything_kept(network, config, texts, mask)
-        counted = Units.counted
-        patched.setattr(Units, "counted", lambda self, reach: counted(self, None))
+        query_blocks = Units.query_blocks
+        patched.setattr(Units, "query_blocks", lambda self, reach: query_blocks(self, None))
         patched.setattr(block, "_by_window", lambda part: [part])
         squares = everything_kept(network, config, texts, mask)
     *bands, alike, repeats = bands

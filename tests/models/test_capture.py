@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,6 +143,19 @@ def test_steps_of_generation_are_one_map() -> None:
         seen.record(call=7)
 
 
+def test_beams_that_change_places_are_not_joined_to_one_map() -> None:
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model("gpt2", **OLD)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    ids = torch.randint(3, 50, (1, 4))
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+    with attncli.capture(network) as seen:
+        network.generate(ids, num_beams=4, **options)
+    with pytest.raises(RequestError, match=r"the texts change places between the calls of .*, as in beam search"):
+        seen.records()
+    assert seen.record(call=0).weights.shape[2:] == (4, 4)
+
+
 class _Names:
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
         return [f"t{number}" for number in ids]
@@ -193,7 +207,9 @@ def test_norms_without_a_projection_are_refused_in_one_line() -> None:
     query = torch.randn(1, HEADS, LENGTH, 8)
     with attncli.capture(measure="norm") as seen:
         F.scaled_dot_product_attention(query, query, query)
-    with pytest.raises(RequestError, match="norms need the output projection, and the outputs of the attention go"):
+    with pytest.raises(
+        RequestError, match="norms need the output projection, but none reads the outputs of the attention"
+    ):
         seen.record()
 
 
@@ -223,7 +239,7 @@ def test_shapes_alone_take_no_maps() -> None:
     assert np.array_equal(second.record().weights, both.record().weights)
 
 
-def test_some_rows_are_those_of_the_whole() -> None:
+def test_some_rows_are_those_of_the_whole(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = nn.TransformerEncoderLayer(WIDTH, HEADS, batch_first=True).eval()
     x, causal = torch.randn(1, LENGTH, WIDTH), torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
@@ -233,13 +249,15 @@ def test_some_rows_are_those_of_the_whole() -> None:
     np.testing.assert_allclose(record.weights, whole.record().weights[:, :, -2:], atol=1e-6)
     assert (record.tokens.text, record.keys.text, record.kind) == (["d", "e"], list("abcde"), "decoder")
     assert record.masks[0].tolist() == [[True] * 4 + [False], [True] * 5]
+    record.save(tmp_path / "rows.npz")
+    assert attncli.load_record(tmp_path / "rows.npz").rows == record.rows == [3, 4]
 
 
 def test_nothing_seen_is_one_clear_line() -> None:
     with attncli.capture() as seen:
         nn.Linear(2, 2)(torch.ones(1, 2))
     assert repr(seen) == "<no attention was seen>"
-    with pytest.raises(RequestError, match="call the network inside of the block"):
+    with pytest.raises(RequestError, match="call the network inside the block"):
         seen.record()
 
 
@@ -327,5 +345,5 @@ def test_tokens_are_one_for_each_that_the_network_read() -> None:
     x = torch.randn(1, LENGTH, WIDTH)
     with attncli.capture(tokens=["a", "cat"]) as seen:
         nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)(x, x, x)
-    with pytest.raises(RequestError, match="tokens are 2, and the network read 5: give one for each"):
+    with pytest.raises(RequestError, match="2 tokens were given, but the network read 5: give one for each"):
         seen.record()

@@ -41,12 +41,12 @@ def test_the_prompt_is_the_one_of_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        (LOOP * 3 + "{% endfor %}" * 3, "takes more than 1 seconds"),
+        (LOOP * 3 + "{% endfor %}" * 3, "took more than 1 seconds"),
         ("{{ 'x' * 10 ** 12 }}", "needs more than 1.1 GB"),
         *(
             pytest.param(template, why, marks=pytest.mark.slow)
             for why, templates in {
-                "takes more than 1 seconds": [
+                "took more than 1 seconds": [
                     "{% macro f(x) %}{% if x %}{{ f(x - 1) }}{{ f(x - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
                     "{{ 10 ** (10 ** 10) }}",
                 ],
@@ -92,12 +92,21 @@ def test_a_chat_is_parted_by_its_messages(tmp_path):
     template += "{% if add_generation_prompt %}<assistant>{% endif %}"
     (tmp_path / "chat_template.jinja").write_text(template)
     messages = [{"role": "user", "content": " Hi "}, {"role": "tool", "content": "5"}]
-    with pytest.warns(Notice, match="^the chat template leaves out: tool$"):
+    with pytest.warns(Notice, match="^the chat template omits tool$"):
         parted = chat.chat_text(tmp_path, Chat(messages))
     assert parted == PartedText("<user>Hi\n<assistant>", (Part("user", 6, 8),), "template", True)
     messages[1] = {"role": "assistant", "content": "Hello"}
     parted = chat.chat_text(tmp_path, Chat(messages))
     assert parted.text == "<user>Hi\n<assistant>Hello\n" and parted.parts[1] == ("assistant", 20, 25)
+
+
+def test_a_template_that_looks_at_punctuation_is_marked_in_another_way(tmp_path):
+    """It writes another prompt where every character is private, and a search would not find what it writes."""
+    asks = "{{ 'Q: ' if m.content.endswith('?') else 'S: ' }}"
+    template = f"{{% for m in messages %}}{asks}{{{{ m.content | upper }}}}\n{{% endfor %}}"
+    (tmp_path / "chat_template.jinja").write_text(template)
+    parted = chat.chat_text(tmp_path, Chat.of_user("Is it big?"))
+    assert parted == PartedText("Q: IS IT BIG?\n", (Part("user", 3, 13),), "template", True)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_what_is_said_is_what_transformers_finds(foreign, family):
     engine, why, config = describe(model.place.path)
     assert engine == "transformers" and f"model type {config['model_type']!r} is not supported" in why
     for part in model.parts:
-        info = model.info_of(part)
+        info = model.of_part(part).info
         half = "decoder" if part == "cross" else part  # two networks have a configuration each, or share one
         own = config.get(half, config)
         of = "decoder_" if half == "decoder" and "decoder_layers" in own else ""
@@ -68,7 +68,7 @@ def test_what_has_no_heads_is_run_by_nobody(tmp_path):
 def test_without_a_tokenizer_nobody_reads_a_text(tiny, tmp_path):
     (tmp_path / "config.json").write_text((tiny("bert") / "config.json").read_text())
     engine, why, config = describe(tmp_path)
-    assert (engine, why, config["layers"]) == (None, "there is no tokenizer beside it", 4)
+    assert (engine, why, config["layers"]) == (None, "it has no tokenizer", 4)
 
 
 @given(st.dictionaries(KEYS, ANYTHING))

@@ -12,7 +12,7 @@ from checkpoints import EACH_DECODER, edit_config, language_head, make_checkpoin
 from attncli import RequestError, load_model
 from attncli.models import generation
 from attncli.models.block import Tap
-from attncli.models.generation import Manner, choose, end_tokens, write
+from attncli.models.generation import Sampling, choose, end_tokens, write
 from attncli.record import Request
 
 TEXT = "the cat sat on the big cat, and it"  # longer than the windows of small checkpoints
@@ -32,8 +32,8 @@ def checkpoint(tmp_path_factory):
     return make
 
 
-def written(model, text=TEXT, manner=Manner(max_tokens=12), taps=()):
-    return list(write(model, model.tokenizer.encode(text), manner, taps))
+def written(model, text=TEXT, sampling=Sampling(max_tokens=12), taps=()):
+    return list(write(model, model.tokenizer.encode(text), sampling, taps))
 
 
 def whole_of(model, steps, text=TEXT):
@@ -84,7 +84,7 @@ def test_rows_of_maps_step_by_step_are_those_of_one_map(checkpoint, family):
     model = load_model(str(checkpoint(family)), "cpu", dtype="float64")
     count = len(model.tokenizer.encode(TEXT)) + 10
     kept = Maps(model.layers, model.heads, count)
-    steps = written(model, manner=Manner(11), taps=[kept])
+    steps = written(model, sampling=Sampling(11), taps=[kept])
     tokens = whole_of(model, steps[:-1])  # nothing was computed after the last one
     [taken] = model.take([tokens], Request())
     assert len(tokens) == count
@@ -130,8 +130,8 @@ def test_draws_have_the_distribution_that_was_asked_for(temperature, top_p, kept
     shares = np.zeros(len(LOGITS))
     shares[kept] = np.exp(LOGITS.numpy()[kept] / temperature)
     expected = DRAWS * shares / shares.sum()
-    manner, draw = Manner(sample=True, temperature=temperature, top_p=top_p), torch.Generator().manual_seed(7)
-    found = np.bincount([choose(LOGITS, manner, draw) for _ in range(DRAWS)], minlength=len(LOGITS))
+    sampling, draw = Sampling(sample=True, temperature=temperature, top_p=top_p), torch.Generator().manual_seed(7)
+    found = np.bincount([choose(LOGITS, sampling, draw) for _ in range(DRAWS)], minlength=len(LOGITS))
     assert found[expected == 0].sum() == 0
     often = expected > 5
     squares = ((found - expected)[often] ** 2 / expected[often]).sum()
@@ -141,7 +141,7 @@ def test_draws_have_the_distribution_that_was_asked_for(temperature, top_p, kept
 def test_a_seed_is_a_text_and_probabilities_are_the_model_s_own(checkpoint):
     model = load_model(str(checkpoint("gpt2")), "cpu")
     first, again, other = (
-        written(model, manner=Manner(12, sample=True, temperature=3.0, seed=seed)) for seed in (1, 1, 2)
+        written(model, sampling=Sampling(12, sample=True, temperature=3.0, seed=seed)) for seed in (1, 1, 2)
     )
     assert first == again and [step.token for step in first] != [step.token for step in other]
     start, logits = len(model.tokenizer.encode(TEXT)), logits_of(model, whole_of(model, first))
@@ -177,7 +177,7 @@ def test_the_end_token_ends_a_text(checkpoint, file, as_list, tmp_path):
 def test_writing_stops_at_the_last_position(checkpoint):
     model = load_model(str(checkpoint("gpt2")), "cpu")
     room = model.tokenizer.max_tokens - len(model.tokenizer.encode(TEXT))
-    assert 0 < room < 40 and len(written(model, manner=Manner(100))) == room
+    assert 0 < room < 40 and len(written(model, sampling=Sampling(100))) == room
     filling = " ".join(["the"] * 39)
     full = model.tokenizer.encode(filling)
     assert len(full) == model.tokenizer.max_tokens

@@ -115,7 +115,7 @@ def test_what_positions_turned_can_be_turned_back(family, tiny):
     """Compare with the projections, x W + b, for every token, for some, and from a file."""
     model = load_model(str(tiny(family)), "cpu")
     record = model.attend("the cat sat on it", vectors="all", layers=[0, 1])
-    assert (record.vectors.turning is not None) == (family == "modernbert")
+    assert (record.vectors.rotation is not None) == (family == "modernbert")
     few = record.vectors.between(slice(1, 4), np.array([2, 4]))
     for layer, head in record.vectors.heads:
         taken = one_head(model, record.tokens, layer, head, "padding")

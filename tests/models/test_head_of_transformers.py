@@ -40,7 +40,7 @@ def case(request, foreign):
     with eager(model) as network, torch.no_grad():
         [module] = [module for name, module in network.named_modules() if name.endswith(joins)]
         hook = module.register_forward_pre_hook(lambda _, inputs: given.update(joined=inputs[0][0]))
-        read = getattr(tokens, "read", tokens)
+        read = getattr(tokens, "encoder_input", tokens)
         inputs = {"input_ids": torch.tensor([read.ids])}
         if model.paired:
             inputs["decoder_input_ids"] = torch.tensor([model.decoder_input(read, TARGET)[0].ids])
@@ -70,7 +70,7 @@ def test_its_steps_lead_to_their_weights_and_outputs(case):
         part.text == UNKNOWN for part in ExplainedRow(explained).report().parts[:1]
     )
     if model.part == "cross":
-        assert [key["token"] for key in explained["keys"]] == tokens.read.text
+        assert [key["token"] for key in explained["keys"]] == tokens.encoder_input.text
 
 
 def test_its_vectors_make_the_weights(case):

@@ -414,7 +414,7 @@ def test_a_capture_that_is_running_is_not_begun_again_but_may_be_later() -> None
     network = Heads()
     before = left_behind()
     with attncli.capture(network) as seen:
-        with pytest.raises(RequestError, match="is running already"):
+        with pytest.raises(RequestError, match="is already running"):
             seen.__enter__()
         network(x())
     assert left_behind() == before

@@ -139,7 +139,7 @@ REFUSED = {
     r"did you mean .*\bminilm\b": ["minilmm"],
     r"did you mean .*\broberta-base\b": ["Roberta"],
     r"did you mean .*\bbert-large\b": ["bert-large-uncased "],
-    r"it is a file: name a \.gguf file, or the directory": [
+    r"it is a file: give a \.gguf file, or the directory": [
         "a.safetensors",
         "./a.safetensors",
         "../here/a.safetensors",
@@ -348,7 +348,7 @@ def spoiled(directory: Path, how: str) -> None:
     [
         ("unknown", "has no such repository, or it is private"),
         ("gated", "it is gated: accept its terms at http"),
-        ("hangs up", "fetching it failed"),
+        ("hangs up", "the download failed"),
         ("no configuration", "has no config.json"),
         ("no weights", "no weights that attncli can read"),
         ("leads out", "shards must be in the model's own directory"),

@@ -25,8 +25,8 @@ def test_activations_are_torchs(name):
 
 
 def test_without_heads_torch_has_none_of_them_either(instant):
-    assert instant.awake() is instant.awake()
+    assert instant.in_torch() is instant.in_torch()
     silenced = instant.without("3.1")
-    assert silenced.awake().silenced_heads == [(3, 1)] and instant.awake().silenced_heads == []
-    ours, theirs = (model.attend("The cat sat.", layers=5).weights for model in (silenced, silenced.awake()))
+    assert silenced.in_torch().silenced_heads == [(3, 1)] and instant.in_torch().silenced_heads == []
+    ours, theirs = (model.attend("The cat sat.", layers=5).weights for model in (silenced, silenced.in_torch()))
     np.testing.assert_allclose(ours, theirs, atol=2e-6)

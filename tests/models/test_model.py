@@ -36,10 +36,10 @@ def test_padding_before_a_decoder_s_text_changes_nothing_in_it(tiny, family):
     assert not padded.weights[..., :3].any() and not padded.masks[..., :3].any()
     for of_padded, of_plain in ((padded.vectors.query, plain.vectors.query), (padded.vectors.key, plain.vectors.key)):
         np.testing.assert_allclose(of_padded[:, 3:], of_plain, rtol=1e-6, atol=1e-6)
-    turning = padded.vectors.turning
-    assert (turning is None) == (plain.vectors.turning is None)
-    if turning is not None:
-        assert turning.keys.tolist() == [0, 0, 0, *plain.vectors.turning.keys]
+    rotation = padded.vectors.rotation
+    assert (rotation is None) == (plain.vectors.rotation is None)
+    if rotation is not None:
+        assert rotation.keys.tolist() == [0, 0, 0, *plain.vectors.rotation.keys]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -11,7 +11,7 @@ from torch import nn
 from walks import close, run_both
 from ways import OWN, own_peers
 
-from attncli.features.compare.ways import go_every_way
+from attncli.features.compare.ways import compare_ways
 from attncli.models import families
 from attncli.models.network import Linear
 
@@ -29,7 +29,7 @@ def test_every_family(family):
 def test_what_taps_keep_and_change_is_that_of_transformers(tiny, family):
     """The quick ways of the matrix of ways and families, all of which are gone in the same place."""
     ways = ("norms", "without", "vectors", "instant", "one head apart")
-    found = list(go_every_way(own_peers(tiny(family), pad_to=30), {name: OWN[name] for name in ways}))
+    found = list(compare_ways(own_peers(tiny(family), pad_to=30), {name: OWN[name] for name in ways}))
     assert all(way.same for way in found), found
 
 

@@ -254,7 +254,7 @@ def test_attention_in_blocks_of_keys_says_that_its_maps_are_not_to_be_seen(way: 
     torch.testing.assert_close(whole.attn(whole.norm(x)), whole.attn.o(joined(expected)))
     assert (
         repr(seen)
-        == "<no map could be made of attn: its softmax is computed in blocks of keys, so no map is ever whole>"
+        == "<no map could be made of attn: its softmax is computed in blocks of keys, so there is no complete map>"
     )
     with pytest.raises(RequestError, match="attn: its softmax is computed in blocks of keys"):
         seen.record()

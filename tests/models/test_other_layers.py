@@ -9,7 +9,7 @@ from nearness import eager, same_weights
 
 import attncli
 from attncli import RequestError, load_model
-from attncli.features.cut import Scissors
+from attncli.features.cut import EdgeCutter
 from attncli.features.inputs import AskedRun
 
 
@@ -60,8 +60,8 @@ def test_silencing_a_head_is_zeroing_its_columns(model):
 
 def test_an_edge_can_matter_through_layers_without_attention(model):
     """A convolution above brings a token's neighbours to it."""
-    scissors = Scissors.of(AskedRun.of(model, TEXT), [1], None, keep_rest=False)
+    cutter = EdgeCutter.of(AskedRun.of(model, TEXT), [1], None, keep_rest=False)
     found = attncli.cut(model, TEXT, layer=1)
     moved = np.nan_to_num(np.abs(found.effects)) > 0
-    assert scissors.can_matter.sum() > len(scissors.record.tokens)
-    assert not (moved & ~scissors.can_matter).any() and moved[:-1].any()
+    assert cutter.can_matter.sum() > len(cutter.record.tokens)
+    assert not (moved & ~cutter.can_matter).any() and moved[:-1].any()

@@ -15,7 +15,7 @@ from attncli.models.config import describe
 from attncli.models.own_code import own_code
 
 TEXT = "the cat sat on the cat"
-NEEDED = r"needs code of its own \(auto_map: own\.Network\), which attncli does not run: .*{}.*; use another model"
+NEEDED = r"needs its own code \(auto_map: own\.Network\), which attncli does not run: .*{}.*; use another model"
 
 
 def bring_code(directory: Path, **changes: Any) -> None:
@@ -67,7 +67,9 @@ def test_what_needs_its_code_is_refused_and_nothing_of_it_is_run(
 def test_code_that_is_not_needed_is_left_aside_with_a_notice(engine, tmp_path, tiny):
     make_checkpoint(tmp_path, "bert")
     bring_code(tmp_path)
-    with pytest.warns(Notice, match=r"auto_map: own\.Network\), which is not run: its tensors match bert"):
+    with pytest.warns(
+        Notice, match=r"auto_map: own\.Network\), which is not run: its tensors fit the network of type bert"
+    ):
         model = load_model(str(tmp_path), "cpu", engine=engine)
     expected = load_model(str(tiny("bert")), "cpu", engine=engine).attend(TEXT)
     assert (model.attend(TEXT).weights == expected.weights).all()
@@ -79,7 +81,7 @@ def test_a_head_of_its_own_is_none_of_the_networks_business(tmp_path):
     make_foreign(tmp_path, "gpt2")
     bring_code(tmp_path)
     change_tensors(tmp_path, add="own_head.weight")
-    with pytest.warns(Notice, match="which runs it"):
+    with pytest.warns(Notice, match="which is run instead"):
         load_model(str(tmp_path), "cpu", engine="transformers")
     change_tensors(tmp_path, add="transformer.h.0.attn.gate")
     with pytest.raises(RequestError, match=NEEDED.format(r"gpt2 has no h\.0\.attn\.gate")):

@@ -7,6 +7,7 @@ from attncli.models import engine
 from attncli.models.engine import (
     SHORT,
     cgroup_room,
+    check_memory,
     check_room,
     record_bytes,
     under_masks,
@@ -22,50 +23,52 @@ GIGA = 10**9
 def test_a_record_takes_what_its_arrays_take(tiny):
     model = load_model(str(tiny()), device="cpu", dtype="float32")
     record = model.attend("the cat sat on the cat", layers=[0, 2], heads=[1, 2, 3])
-    assert record_bytes(len(record.tokens), 2, 3) == record.weights.nbytes + 2 * len(record.tokens) ** 2
-    assert record_bytes(100, 2, 3, 8) == 100**2 * 2 * (3 * 12 + 1)
+    assert record_bytes(len(record.tokens) ** 2, 2, 3) == record.weights.nbytes + 2 * len(record.tokens) ** 2
+    assert record_bytes(100**2, 2, 3, 8) == 100**2 * 2 * (3 * 12 + 1)
 
 
 def test_it_says_what_it_would_take_and_what_to_ask_for(monkeypatch):
     monkeypatch.setattr(engine, "available", lambda: 20 * GIGA)
     with pytest.raises(RequestError) as refused:
-        check_room([8192], 22, 12)
+        check_room([(8192, 8192)], 22, 12)
     assert str(refused.value) == (
         "264 maps of 8192 tokens take 72 GB but 20 GB are available: request some with -l and -H "
-        "(-l 0 -H 0 takes 0.3 GB), or stats, which keeps no maps"
+        "(-l 0 -H 0 takes 0.3 GB), or the rows of some tokens (run --query LAST), or stats, which keeps no maps"
     )
-    check_room([8192], 1, 12)
+    check_room([(8192, 8192)], 1, 12)
     with pytest.raises(
         RequestError, match=r"^maps of 90 texts take 111 GB but 20 GB are available: request fewer texts"
     ):
-        check_room([2048] * 90, 6, 12)
+        check_room([(2048, 2048)] * 90, 6, 12)
     monkeypatch.setattr(engine, "available", lambda: GIGA // 4)
     with pytest.raises(
-        RequestError, match=r"^1 map of 8192 tokens takes 0\.3 GB but 0\.2 GB are available: request a shorter text$"
+        RequestError,
+        match=r"^1 map of 8192 tokens takes 0\.3 GB but 0\.2 GB are available: "
+        r"request the rows of some tokens \(run --query LAST\), or a shorter text$",
     ):
-        check_room([8192], 1, 1)
+        check_room([(8192, 8192)], 1, 1)
 
 
 def test_vectors_and_copies_count(monkeypatch):
     monkeypatch.setattr(engine, "available", lambda: 2 * GIGA)
-    check_room([4096], 1, 12)
+    check_room([(4096, 4096)], 1, 12)
     with pytest.raises(RequestError, match=r"^12 maps of 4096 tokens take 3.3 GB to draw but 2 GB are available"):
-        check_room([4096], 1, 12, copies=3)
+        check_room([(4096, 4096)], 1, 12, copies=3)
     with pytest.raises(RequestError, match=r"take, with q and k, 3.3 GB but 2 GB are available: request no q and k"):
-        check_room([4096], 1, 12, vectors=vector_bytes(4096, 12, 64, 3))
+        check_room([(4096, 4096)], 1, 12, vectors=vector_bytes(4096, 12, 64, 3))
 
 
 def test_what_is_grouped_counts_as_such(tiny, monkeypatch):
     model = load_model(str(tiny()), device="cpu")
     monkeypatch.setattr(engine, "SMALL", 0)
     tokens = model.tokenizer.encode("the cat sat on the cat")
-    there = record_bytes(2, 4, 4)
+    there = record_bytes(2**2, 4, 4)
     monkeypatch.setattr(engine, "available", lambda: there)
-    assert list(model.fitting([[tokens]], Request(grouping=Grouping("1-2")))) == [tokens]
+    assert list(check_memory(model, [[tokens]], Request(grouping=Grouping("1-2")))) == [tokens]
     with pytest.raises(RequestError, match="GB are available"):
-        list(model.fitting([[tokens]], Request(grouping=Grouping("1-3"))))
+        list(check_memory(model, [[tokens]], Request(grouping=Grouping("1-3"))))
     with pytest.raises(RequestError, match="GB are available"):
-        list(model.fitting([[tokens]], Request(vectors="0.1", grouping=Grouping("1-2"))))
+        list(check_memory(model, [[tokens]], Request(vectors="0.1", grouping=Grouping("1-2"))))
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def full(tiny, monkeypatch):
     """A model on a machine that has room for one record of the text below, and that must not be run."""
     model = load_model(str(tiny()), device="cpu")
     monkeypatch.setattr(engine, "SMALL", 0)
-    one = record_bytes(len(model.tokenizer.encode("the cat sat")), 4, 4)
+    one = record_bytes(len(model.tokenizer.encode("the cat sat")) ** 2, 4, 4)
     monkeypatch.setattr(engine, "available", lambda: one)
     return model
 
@@ -114,7 +117,7 @@ MOST = 75_000
 
 def chosen(model, *counts, masks=1, **asked):
     """Return the number of heads chosen for texts of so many tokens."""
-    texts = [next(model.tokenize([Input("the")], count)) for count in counts]
+    texts = [next(model.tokenizer.encode_each([Input("the")], count)) for count in counts]
     found = vectors_within(model, texts, Request(**asked), MOST, masks)
     every = [f"{layer}.{head}" for layer in range(model.config.layers) for head in range(model.config.heads)]
     if not asked:

@@ -107,7 +107,7 @@ def test_a_network_is_told_of_segments_only_if_it_takes_them(foreign, family):
 def test_a_pair_has_segments_where_the_network_takes_them(foreign):
     def told(family):
         model = foreign(family)
-        [tokens] = model.tokenize([("the cat", "a mat")], None)
+        [tokens] = model.tokenizer.encode_each([("the cat", "a mat")], None)
         assert set(tokens.segments) == {0, 1}
         return model.inputs([tokens], "padding").get("token_type_ids")
 
@@ -153,9 +153,9 @@ def test_vectors_are_those_of_what_reads_the_text(foreign, family):
     theirs = Theirs(model)
     given = theirs.maps(output_hidden_states=True)
     expected = given.encoder_hidden_states if family == "bart" else given.hidden_states
-    [tokens] = model.tokenize([(TEXT, None)], None)
+    [tokens] = model.tokenizer.encode_each([(TEXT, None)], None)
     found = model.hidden_states(tokens)
-    assert len(found) == len(expected) == model.info_of(model.parts[0]).layers + 1
+    assert len(found) == len(expected) == model.of_part(model.parts[0]).info.layers + 1
     assert all(same_vectors(ours, other[0], len(found)) for ours, other in zip(found, expected, strict=True))
 
 
@@ -169,9 +169,9 @@ def test_vectors_are_those_of_what_reads_the_text(foreign, family):
         ("gpt2", {"which": "encoder"}, "has no encoder attention, since it is only a decoder"),
         ("gpt2", {"target": ANSWER}, "--target is for encoder-decoders, but .* is a decoder: omit it"),
         ("gpt2", {"pad_to": 30}, "has no padding token: omit --pad-to"),
-        ("gpt2", {"which": "middle"}, "no part 'middle': it is one of encoder, decoder, cross"),
+        ("gpt2", {"which": "middle"}, "no part 'middle': use one of encoder, decoder, cross"),
         ("t5", {"target": ""}, "the text is empty"),
-        ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read: omit it, or give --which"),
+        ("t5", {"target": ANSWER, "which": "encoder"}, "the encoder does not read: omit it, or use --which"),
         ("t5", {"mask": "causal"}, "cross-attention has no future to hide: use --mask padding or none"),
         ("bart", {"pad_to": POSITIONS + 1}, "can't pad to 41 tokens"),
         ("mamba", {}, "has no attention in transformers with one map per head"),
@@ -234,9 +234,8 @@ def test_sizes_are_held_against_the_files_before_anything_is_built(family, chang
 @pytest.mark.slow
 def test_transformers_keeps_quiet(foreign):
     program = (
-        "import sys, warnings; warnings.simplefilter('ignore');"
-        "from attncli import load_model;"
-        "list(load_model(sys.argv[1], 'cpu', engine='transformers').attend_many(['the cat ' * 30]))"
+        "import sys, warnings; warnings.simplefilter('ignore');from attncli import "
+        "load_model;list(load_model(sys.argv[1], 'cpu', engine='transformers').attend_many(['the cat ' * 30]))"
     )
     path = foreign("bart").place.path
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=True, timeout=300)

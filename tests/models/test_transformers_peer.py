@@ -71,7 +71,7 @@ def test_segments_only_where_the_family_has_them(tiny, family):
     assert set(tokens.segments) == {0, 1}
     forgotten = type(tokens)(**{**vars(tokens), "segments": [0] * len(tokens)})
     with_segments, without = (reference.run(one, "none")[1][0] for one in (tokens, forgotten))
-    assert torch.equal(with_segments, without) == (not (model.config.tells_segments and model.config.segments > 1))
+    assert torch.equal(with_segments, without) == (not (model.config.returns_segments and model.config.segments > 1))
 
 
 def test_what_transformers_does_not_find_is_said(tmp_path):

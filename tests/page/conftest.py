@@ -71,12 +71,10 @@ def random_maps():
 
 @pytest.fixture
 def as_shown():
-    """`as_shown(weight)` -> how a page writes a weight of which it knows three digits."""
+    """`as_shown(weight)` -> how a page writes a weight of which it knows three decimals."""
 
     def write(weight):
-        if weight < 0.0001:
-            return f"{weight:.1e}".replace("e-0", "e-")
-        return f"{weight:#.{2 if weight < 0.001 else 3}g}"
+        return "<.001" if weight < 0.0005 else f"{weight:.3f}"
 
     return write
 

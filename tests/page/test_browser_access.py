@@ -44,7 +44,7 @@ def test_axe_finds_nothing_in_any_view(opened, random_maps, width):
 
 @pytest.mark.parametrize("scheme", THEMES)
 def test_axe_finds_nothing_on_a_page_of_effects(opened, scheme):
-    panel = Panel("zero", np.linspace(-1, 1, 6).reshape(2, 3), "the head gives 0")
+    panel = Panel("zero", np.linspace(-1, 1, 6).reshape(2, 3), "head output replaced by 0")
     document = page_of(
         ["made-up"], [TextLine("effect", caption=True), HeadGrid([panel], [0, 1], [0, 1, 2], "effect", True)]
     )

@@ -24,7 +24,7 @@ KEYS = [
     ("l l l", {"partner": "2"}),
     ("j l h", {"token": "0", "partner": "0"}),
     ("j l Escape", {}),
-    ("s j", {"special": "no", "token": "1"}),
+    ("t j", {"special": "no", "token": "1"}),
     ("d", {"theme": "dark"}),
 ]
 
@@ -56,7 +56,7 @@ def cells(page):
 
 def signed_text(number):
     """A difference as the page writes it."""
-    return f"{'−' if number < 0 else '+'}{abs(number):#.{2 if abs(number) < 0.001 else 3}g}"
+    return "<.001" if abs(number) < 0.0005 else f"{'−' if number < 0 else '+'}{abs(number):.3f}"
 
 
 def three(found, layer, head):
@@ -244,15 +244,15 @@ def test_all_three_maps_and_all_controls_have_room(compared, found, width, heigh
     assert page.tab.eval_on_selector_all("header button, header select, #differing button", outside) == []
 
 
-def effect(number):
-    """An effect as the page writes it: with three digits that count."""
-    size = abs(number)
-    exact = f"{size:.3f}" if size >= 1 else f"{size:.{2 - int(np.floor(np.log10(size)))}f}"
-    return f"{'−' if number < 0 else '+'}{exact}"
+def effect_among(effects):
+    """Return a function that writes an effect as its page does: the largest with three digits."""
+    decimals = max(3, 2 - int(np.floor(np.log10(np.nanmax(np.abs(effects))))))
+    return lambda number: f"{'−' if number < 0 else '+'}{abs(number):.{decimals}f}"
 
 
 def test_effects_of_heads_stand_side_by_side_with_one_cursor(opened):
     found = an_ablation()
+    effect = effect_among(found.mean)
     page = opened([], document=ablation_page(found))
     drawn = cells(page)
     assert {place: cell["change"] for place, cell in drawn.items()} == {
@@ -282,8 +282,10 @@ def test_effects_of_edges_stand_beside_their_weights(opened):
             assert cell["hidden"] and weight["hidden"]
         else:
             assert (cell["change"], weight["weight"]) == (pytest.approx(number, rel=1e-5), 0.25)
-    assert f"1 cat → 1 cat: effect {effect(found.effects[0, 1])}, mean weight 0.250." in page.text("said")
-    page.press("ArrowRight", "s", "j")  # the first does nothing here
+    assert f"1 cat → 1 cat: effect {effect_among(found.effects)(found.effects[0, 1])}, mean weight 0.250." in page.text(
+        "said"
+    )
+    page.press("ArrowRight", "t", "j")  # the first does nothing here
     assert page.hash == {"special": "no", "token": "1", "partner": "1"}
     assert {place[1:] for place in cells(page)} == {(0, 1), (0, 2), (1, 1), (1, 2)}
 
@@ -299,3 +301,18 @@ def test_of_many_maps_the_largest_number_of_a_cell_says_where_it_is(opened):
         for layer, head in best
     ]
     assert f"layer {best[0][0]}, head {best[0][1]}: kind 0 " in page.text("said")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_marked_heads_have_frames_and_names_are_whole(opened, width):
+    names = ["previous", "sink elsewhere", "coreference", "punctuation"]
+    values = np.random.default_rng(7).random((4, 2, 12))
+    marked = {"previous": [(0, 2)], "sink elsewhere": [(1, 0), (1, 11)]}
+    panels = [Panel(name, one, marked=marked.get(name, ())) for name, one in zip(names, values, strict=True)]
+    grid = HeadGrid(panels, range(2), range(12), "score")
+    page = opened([], document=page_of(["made-up"], [grid]), width=width)
+    frames = [mark for mark in page.marks("rect") if "marked" in mark]
+    assert sorted((mark["marked"], mark["query"], mark["key"]) for mark in frames) == [
+        ("previous", 0, 2), ("sink elsewhere", 1, 0), ("sink elsewhere", 1, 11),
+    ]  # fmt: skip
+    assert set(names) <= set(page.texts())

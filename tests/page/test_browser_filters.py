@@ -103,7 +103,7 @@ def test_words_have_their_weights_and_are_named_as_words(opened, record):
     page.go("#words=yes&heads=0")
     page.point(*page.place("unseen", 0), click=True)
     assert page.tip() == "query 1: unseen"
-    assert "query 1 “unseen”" in page.text("said")
+    assert "Query 1 “unseen”" in page.text("said")
     assert page.text("sentence").split()[:3] == ["[CLS]", "unseen", "cats"]
     merged = merge_words(record).map(0, 0)[1]
     assert page.table()[0][2] == pytest.approx(merged.max(), abs=6e-4)

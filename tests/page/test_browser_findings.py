@@ -8,6 +8,8 @@ from records import record_of
 
 from attncli.analysis.edges import Usual, edges, with_usual
 from attncli.record.display import HEAD_COLOURS
+from attncli.record.grouping import grouped
+from attncli.record.selection import Grouping
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +36,10 @@ def listed(page):
         text.split()
         for text in page.tab.eval_on_selector_all("#findings-list button", "all => all.map(one => one.textContent)")
     ]
+
+
+def table_rows(page):
+    return [row.split("\t") for row in page.tab.inner_text("#values tbody").splitlines()]
 
 
 def place(page):
@@ -81,6 +87,51 @@ def test_a_record_that_knows_what_is_usual_says_over_how_many_texts(opened, reco
     others = [record_of(random_maps(3, 4, length)) for length in (6, 7)]
     page = opened(with_usual(record, Usual.of(others)))
     assert "this text and 2 sample texts" in page.text("findings-note")
+
+
+@pytest.fixture
+def written(record):
+    """A text of a decoder whose tokens from 5 on a model wrote."""
+    mask = np.tril(np.ones((9, 9), dtype=bool))
+    weights = record.weights * mask
+    made = record_of(weights / weights.sum(axis=-1, keepdims=True), mask, "causal")
+    plain = replace(record.tokens, special=[False] * 9, text=["one", *WORDS[1:8], "two"], shown=[])
+    return replace(made, tokens=plain, kind="decoder", written=5)
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_all_written_tokens_together_shade_the_prompt(opened, written, as_shown, width):
+    page = opened(written, width=width)
+    assert page.text("findings-title") == "Written" and page.tab.locator("#findings-list li").count() == 4
+    wide = page.tab.eval_on_selector("#findings-list", "list => [list.scrollWidth, list.clientWidth]")
+    assert wide[0] <= wide[1], "the last number of a row is seen"
+    page.click("#all-written")
+    assert page.held() is None
+    rows = written.weights[:, :, 4:8, 1:].sum(axis=(0, 1, 2), dtype=float)  # without the first token, which is a sink
+    shares = rows[:4] / rows.sum()
+    uniform = np.mean([1 / query for query in range(4, 8)])
+    found = {row[0]: row[1:] for row in table_rows(page)}
+    assert found == {
+        f"{WORDS[place]} {place}": [as_shown(shares[place - 1]), as_shown(uniform)] for place in range(1, 5)
+    }
+    assert f"{shares.sum():.2f} of the attention goes to the prompt" in page.text("said")
+    shades = np.array(page.tab.eval_on_selector_all("#sentence button", SHADES))
+    assert shades[1:5] == pytest.approx(55 * shares / shares.max(), abs=0.2) and not shades[[0, 5, 6, 7, 8]].any()
+    page.press("n")
+    assert page.held() == 4 and "goes to the prompt" not in page.text("said")
+
+
+def test_units_of_several_tokens_have_no_neuron(opened, record):
+    sentences = grouped(
+        replace(record, tokens=replace(record.tokens, written=[f"{word} " for word in WORDS])),
+        Grouping(unit="sentence"),
+    )
+    page = opened(sentences, "#view=neuron")
+    for _ in range(2):
+        assert page.tab.is_hidden("[data-view='neuron']")
+        assert page.tab.get_attribute("[data-view='heads']", "aria-pressed") == "true"
+        page.press("4")
+    assert not opened(record).tab.is_hidden("[data-view='neuron']")
 
 
 @pytest.mark.parametrize("key", ["/", "f"])
@@ -139,7 +190,7 @@ def test_a_line_stands_between_two_texts(opened, record, view):
 def test_the_guide_is_a_click_away_and_closes_for_good(opened, record):
     page = opened(record)
     page.click("#guide summary")
-    assert page.tab.locator("#guide p").count() == 3 and page.tab.is_visible("#guide p >> nth=2")
+    assert page.tab.locator("#guide p").count() == 4 and page.tab.is_visible("#guide p >> nth=3")
     page.click("#close-guide")
     assert page.tab.is_hidden("#guide")
     page.reload()

@@ -64,7 +64,7 @@ def test_all_of_the_state_is_in_the_hash_and_comes_back_from_it(opened, records)
     page.choose("text", 1)
     page.choose("layer", 3)
     page.tab.click("#heads button >> text=5")
-    page.press("k", "k", "o", "s", "w", "m", "c", "c")
+    page.press("k", "k", "o", "t", "w", "m", "c", "c")
     page.threshold(60)
     page.choose("segments", "AB")
     page.click("[data-view=model]")
@@ -126,7 +126,7 @@ def test_what_can_not_be_is_passed_over(opened, records, random_maps):
         page.go("#" + garbage)
         assert seen(page) == plain, garbage
         assert page.tab.evaluate("window.hacked") is None
-        page.press("s", "s")
+        page.press("t", "t")
         assert page.hash == {}  # what has been passed over is not written back
 
     page = opened([record_of(random_maps(1, 1, length)) for length in (5, 9)], "#token=8")

@@ -36,8 +36,8 @@ PRESSES = [
     ("m", {"mask": "none"}),
     ("m m", {}),
     ("w", {"words": "yes"}),
-    ("s", {"special": "no"}),
-    ("s j", {"special": "no", "token": "1"}),
+    ("t", {"special": "no"}),
+    ("t j", {"special": "no", "token": "1"}),
     ("d", {"theme": "dark"}),
     ("d d", {"theme": "light"}),
     ("+", {}),  # there is nothing to zoom but Matrix
@@ -71,7 +71,7 @@ def test_the_page_tells_of_its_keys_and_leaves_those_of_menus_and_of_the_browser
     page = opened([record_of(random_maps(2, 2, length)) for length in (5, 6)])
     for menu in ("#layer", "#text"):
         page.tab.focus(menu)
-        page.press("d", "s", "w")
+        page.press("d", "t", "w")
         assert page.hash == {}
 
 
@@ -116,7 +116,7 @@ def test_what_can_be_seen_is_said(opened, records, as_shown):
     for side, partner, row in (("query", "key", weights[1]), ("key", "query", weights[:, 1])):
         best = row.argmax()
         strongest = f"strongest {partner} {best} “{names[best]}” {as_shown(row[best])}."
-        assert page.text("said").endswith(f"{side} 1 “cat”: {strongest}")
+        assert page.text("said").endswith(f"{side.title()} 1 “cat”: {strongest}")
         page.press("o")
 
 

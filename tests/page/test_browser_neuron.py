@@ -132,10 +132,10 @@ def test_what_positions_do_is_shown_of_every_family(opened, tiny, family):
             assert close(part[3], column(page, f"+ {name.split()[0]}"), 0.011)
     strips = strips_of(page, size)
     keys = len(record.tokens)
-    if record.vectors.turning is None:
-        assert len(strips) == 1 + 2 * keys and "before / turned" not in page.texts()
+    if record.vectors.rotation is None:
+        assert len(strips) == 1 + 2 * keys and "plain / rotated" not in page.texts()
         return
-    assert len(strips) == 2 + 3 * keys and page.texts().count("before / turned") == 2
+    assert len(strips) == 2 + 3 * keys and page.texts().count("plain / rotated") == 2
     (query, key), (before_query, before_key) = record.vectors.of(1, 2), record.vectors.before(1, 2)
     most = max(np.abs(query[3]).max(), np.abs(key).max())
     expected = [before_query[3], query[3]]
@@ -204,7 +204,7 @@ def test_what_is_pointed_at_is_told_and_a_query_is_chosen_in_its_own_column(open
 
     page.go("#view=neuron&head=1")
     assert {bar["query"] for bar in bars(page).values()} == {1}
-    assert "query 1 “cat”" in page.text("said")
+    assert "Query 1 “cat”" in page.text("said")
 
 
 def test_q_stays_in_sight_while_its_query_is_not(opened, minilm):
@@ -228,7 +228,7 @@ def test_a_head_without_q_and_k_says_which_have_them_and_what_to_type(opened, re
     page.point(*page.place("1.0"), click=True)
     assert (page.hash["layer"], page.hash.get("head", "0")) == ("1", "0") and len(bars(page)) > 0
     page = opened(replace(record, vectors=None), "#view=neuron")
-    assert "It has those of no head." in " ".join(page.texts())
+    assert "This page stores no q and k." in " ".join(page.texts())
 
 
 def test_the_advice_is_that_of_whoever_made_the_page_with_the_head_in_it(opened, record):
@@ -243,7 +243,7 @@ def test_the_advice_is_that_of_whoever_made_the_page_with_the_head_in_it(opened,
 def test_weights_that_the_model_rounded_more_are_not_passed_over(opened, record):
     page = opened(replace(record, weights=record.weights * np.float32(0.95)), "#view=neuron&head=1&token=6")
     apart = 0.05 * record.map(0, 1)[6].max()
-    assert f"the model rounds more, and its weights differ by up to {apart:.3f}" in " ".join(page.texts())
+    assert f"the model rounds more coarsely: its weights differ by up to {apart:.3f}" in " ".join(page.texts())
 
 
 def test_a_sink_takes_its_part_of_the_row(opened, record):
@@ -254,6 +254,6 @@ def test_a_sink_takes_its_part_of_the_row(opened, record):
     raised = np.exp((key @ query[6])[:7] / np.sqrt(SIZE))
     total = raised.sum() + np.exp(0.7)
     assert [bar["weight"] for bar in bars(page).values()] == pytest.approx((raised / total).tolist(), abs=1e-4)
-    assert any(f"its sink takes {np.exp(0.7) / total:.2f} of this row" in said for said in page.texts())
+    assert any(f"the head's sink takes {np.exp(0.7) / total:.2f} of this row's weight" in said for said in page.texts())
     without = opened(record, "#view=neuron&layer=0&head=1&token=6")
     assert sum(bar["weight"] for bar in bars(without).values()) == pytest.approx(1, abs=1e-4)

@@ -43,10 +43,8 @@ def test_of_several_heads_it_has_the_largest_weight_and_the_head_that_gives_it(o
     assert colours == [head_colour((0, 2, 3).index(head)) for head in heads]
     token, head = f"{order[0]} “{record.tokens.text[order[0]]}”", heads[0]
     partner = "key" if side == "query" else "query"
-    said = (
-        f"Layer 1, heads 0, 2-3. {side} 4 “[x]”: strongest {partner} {token} {as_shown(weights.max())} (head {head})."
-    )
-    assert page.text("said").startswith(said)
+    said = f"{side.title()} 4 “[x]”: strongest {partner} {token} {as_shown(weights.max())} (head {head})."
+    assert page.text("said").startswith(f"Layer 1, heads 0, 2-3. {said}")
     strongest = max(page.marks("line"), key=lambda line: line["weight"])
     assert (strongest["head"], strongest[partner]) == (head, order[0])
 
@@ -60,7 +58,7 @@ def test_pointing_fills_it_as_holding_does_and_leaving_empties_it(opened, record
     spot = (x - 3, y) if view == "matrix" and column else (x, y)
     page.point(*spot)
     pointed = panel(page), page.text("said")
-    assert f"{('query', 'key')[column]} 5 “é”" in page.text("said")
+    assert f"{('Query', 'Key')[column]} 5 “é”" in page.text("said")
     page.point(*spot, click=True)
     assert (panel(page), page.text("said")) == pointed
     page.point(*spot, click=True)
@@ -72,10 +70,10 @@ def test_pointing_fills_it_as_holding_does_and_leaving_empties_it(opened, record
 def test_what_is_pointed_at_goes_before_what_is_held_and_rows_are_walked_with_the_keyboard(opened, record):
     page = opened(record, "#heads=1&token=2")
     page.point(*page.place("é", 0))
-    assert "query 5 “é”" in page.text("said")
+    assert "Query 5 “é”" in page.text("said")
     page.tab.mouse.move(5, 5)
     page.settle()
-    assert "query 2 " in page.text("said")
+    assert "Query 2 " in page.text("said")
 
     page.go("#heads=1&token=2")
     best = int(record.map(0, 1)[2].argmax())
@@ -94,7 +92,7 @@ def test_a_click_on_a_row_goes_to_its_token_and_holds_it(opened, view):
     assert [row[0] for row in panel(page)[1]] == ["sat 196"]
     page.click("#values tbody tr >> td:nth-child(2)")
     assert (page.hash["token"], page.hash["side"]) == ("196", "key")
-    assert "key 196 “sat”: strongest query 3 “中” 1.00" in page.text("said")
+    assert "Key 196 “sat”: strongest query 3 “中” 1.00" in page.text("said")
     scrolled = page.tab.eval_on_selector("#chart", "chart => [chart.scrollTop, chart.scrollLeft]")
     assert scrolled[view == "matrix"] > 1000
 
@@ -141,5 +139,5 @@ def test_of_a_long_text_it_is_of_the_rows_in_sight(opened, random_maps):
     said, whose = share(page)
     seen = slice(40, 40 + round((page.tab.eval_on_selector("#chart", "chart => chart.clientHeight") - 62) / 20))
     rows = record.map(0, 1)[seen]
-    assert whose == "the weight of the rows in sight"
+    assert whose == "the weight of the visible rows"
     assert said == pytest.approx(rows[rows >= 0.03].sum() / len(rows), abs=6e-4)

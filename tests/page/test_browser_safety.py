@@ -72,7 +72,7 @@ def test_tokens_are_shown_as_text(opened, record):
         same = [text for text in texts if text == whole or (text.endswith("…") and whole.startswith(text[:-1]))]
         assert len(same) >= 2, token
     page.hold(0)
-    assert f"query 0 “{HOSTILE[0]}”" in page.text("said")
+    assert f"Query 0 “{HOSTILE[0]}”" in page.text("said")
 
 
 def test_a_saved_svg_of_them_is_xml_without_a_script(opened, record):

@@ -81,5 +81,5 @@ def test_with_nothing_whole_it_opens_with_all_of_them(record, opened):
     assert len([mark for mark in shown.marks("rect") if "kind" in mark]) == 6
     shown.press("1")
     assert shown.marks("line") == []
-    shown.press("w", "s")
+    shown.press("w", "t")
     assert shown.marks("line") == []

@@ -32,7 +32,7 @@ def test_the_page_holds_both_and_how_much_each_head_differs(found):
         for name, weights in zip(mask["maps"], record.weights, strict=True):
             packed, levels = re.search(f'id="{name}">(.*?)</script>', document)[1], mask["levels"]
             np.testing.assert_allclose(unpack_layer(packed, weights.shape, levels), weights, atol=error_of(levels))
-            assert f"weights of A and B are stored to within {error_of(levels):.1g}" in held["about"]
+            assert f"Weights of A and B are stored to within {error_of(levels):.8f}." in held["about"]
     assert page_of_two(found) == document
 
 
@@ -52,8 +52,7 @@ def test_the_page_of_an_ablation_holds_every_effect():
     [text] = held["texts"]
     assert (text["tokens"], text["keys"]["tokens"]) == (["layer 1", "layer 4"], ["head 0", "head 2", "head 5"])
     assert (
-        held["heading"] == "made-up · cosine with <b> 0.5000 · mask padding"
-        and "below 0, the head made" in held["says"]
+        held["heading"] == "made-up · cosine with <b> 0.5 · mask padding" and "below 0, the head made" in held["says"]
     )
 
 

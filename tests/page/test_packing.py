@@ -135,12 +135,12 @@ def opening(start, record):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"view": "tree"}, "no view 'tree': it is one of heads, model, matrix, neuron"),
+        ({"view": "tree"}, "no view 'tree': use one of heads, model, matrix, neuron"),
         ({"threshold": 1.5}, "threshold 1.5 is out of range"),
         ({"segments": "AC"}, "no segments 'AC'"),
         ({"query": "dog"}, "no token 'dog'"),
         ({"segments": "AB"}, "no second segment"),
-        ({"head": (1, 0)}, "head 1.0 is not in this record, which has layers 0, heads 0"),
+        ({"head": (1, 0)}, "head 1.0 is not in this record, which has layer 0, head 0"),
     ],
 )
 def test_a_page_can_not_open_with_what_there_is_not(options, says):

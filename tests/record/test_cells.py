@@ -13,7 +13,7 @@ from attncli.record.display import drawn_map, pool
 from attncli.record.grouping import merge_words
 from attncli.report.canvas import Canvas
 from attncli.report.heads import one_head
-from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, cell_text, colour, picture
+from attncli.report.terminal import ASCII_HATCH, GREY, HATCH, LIGHT_GREY, cell_text, colour, picture
 
 CANVASES = [Canvas(200, coloured, unicode) for coloured in (False, True) for unicode in (False, True)]
 
@@ -57,8 +57,9 @@ def test_in_the_terminal_as_many_cells_are_hatched_as_are_hidden(canvas, words, 
 
 def test_no_weight_looks_like_what_is_hidden():
     steps = [step / 1000 for step in range(1001)]
-    assert GREY not in {colour(weight) for weight in steps} and colour(math.nan) == GREY
-    for canvas in CANVASES:
+    for light, grey in ((False, GREY), (True, LIGHT_GREY)):
+        assert grey not in {colour(weight, light) for weight in steps} and colour(math.nan, light) == grey
+    for canvas in (*CANVASES, Canvas(80, colour=True, unicode=True, light=True)):
         for width in (1, 2, 4):
             assert cell_text(math.nan, width, canvas) not in {cell_text(weight, width, canvas) for weight in steps}
 
@@ -69,6 +70,6 @@ def test_lines_say_what_is_hidden_from_the_query_that_is_held():
     held = record.figure(style="lines", query=2)
     hatched = [patch for patch in held.axes[0].patches if patch.get_hatch()]
     assert len(hatched) == 3 and any("hatched: hidden from this query" in text for text in picture_texts(held))
-    assert "what is hidden has no line" in " ".join(picture_texts(record.figure(style="lines")))  # which may be wrapped
+    assert "hidden keys have no line" in " ".join(picture_texts(record.figure(style="lines")))  # which may be wrapped
     everything = record.figure(style="lines", query=0).axes[0]
     assert len([patch for patch in everything.patches if patch.get_hatch()]) == 4

@@ -1,6 +1,7 @@
 """Files of records with one thing changed: refused in one line, or a record that can be."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated, mutated_array
 from records import record_of
-from saved_records import same, turned, with_vectors
+from saved_records import same, some_rows, turned, with_vectors
 
 from attncli import RequestError, load_record
 from attncli.base import choices
@@ -35,6 +36,7 @@ def holds(record: AttentionRecord) -> None:
     assert not (record.weights[~np.broadcast_to(record.masks[:, None], record.weights.shape)]).any()
     assert record.mask_name in choices.names(choices.MaskName) and record.measure in MEASURES
     assert len(record.tokens.text) == len(record.tokens.words) == record.weights.shape[2]
+    assert record.places.max() < record.weights.shape[3] and len(record.places) == record.weights.shape[2]
     assert all(type(one) is int for one in (*record.layers, *record.heads, *record.tokens.ids))
     json.dumps(record.document())
     repr(record).encode()
@@ -68,6 +70,21 @@ def test_changed_labels(labels, folder):
 def test_changed_arrays(data, name, folder):
     write_npz(folder / "arrays.npz", **{name: data.draw(mutated_array(NUMBERS[name]))})
     loaded(folder / "arrays.npz")
+
+
+@given(rows=st.lists(st.integers(-1, 6), max_size=3))
+@settings(max_examples=20)
+def test_changed_places_of_rows(rows, folder):
+    """Two rows of five tokens."""
+    numbers, labels = some_rows(MADE).contents()
+    labels = {**json.loads(json.dumps(labels)), "rows": rows}
+    np.savez(folder / "rows.npz", **numbers, labels=np.array(json.dumps(labels)))
+    loaded(folder / "rows.npz")
+    (folder / "rows.json").write_text("".join(document_text([replace(some_rows(MADE), rows=rows)])))
+    loaded(folder / "rows.json")
+    if len(rows) != 2 or rows != sorted(rows) or not {*rows} <= {*range(5)}:
+        with pytest.raises(RequestError, match="rows"):
+            load_record(folder / "rows.npz")
 
 
 @given(document=mutated(DOCUMENT))

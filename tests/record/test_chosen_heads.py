@@ -68,7 +68,7 @@ def test_a_head_without_a_layer_is_of_the_chosen_layers(layers, heads, means):
         ("all", "1.2.3", "head '2.3' is not a number.*3.1,1.8"),
         ("all", [3.1], r"heads \[3\.1\] are not numbers or pairs"),
         ("all", [(1, 2, 3)], r"heads \[\(1, 2, 3\)\] are not numbers or pairs"),
-        ("all", [], "no head is selected"),
+        ("all", [], "no head selected"),
         ("all", "3-1.0", "runs backwards"),
     ],
 )

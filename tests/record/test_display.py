@@ -121,9 +121,9 @@ def test_how_much_of_their_weight_is_said():
     record = record_of(np.array([[0.5, 0.25, 0.25], [0.1, 0.25, 0.65], [0, 0, 1]]))
     chosen = Grouping("0-1")
     [said] = notes(grouped(record, chosen))
-    assert said == "tokens 0-1 of 3, counted from 0 anew: they give each other 55% of their weight"
+    assert said == "tokens 0-1 of 3, renumbered from 0: they give each other 55% of their weight"
     [said] = notes(grouped(replace(record, measure="norm"), chosen))
-    assert said == "tokens 0-1 of 3, counted from 0 anew"
+    assert said == "tokens 0-1 of 3, renumbered from 0"
     assert notes(record) == []
 
 
@@ -157,9 +157,9 @@ def test_the_parts_add_up_to_the_score_and_that_leads_to_the_weights():
     ("record", "says"),
     [
         (made(heads=2), "one head: choose it with -l and -H"),
-        (replace(made(), vectors=None), "no q and k of head 0.0 .*--vectors 0.0 -o"),
-        (made(terms=()), "add no term to them: leave --terms out"),
-        (made(measure="norm"), "no q and k"),
+        (replace(made(), vectors=None), "lacks q and k of head 0.0 .*--vectors 0.0 -o"),
+        (made(terms=()), "add no term: omit --terms"),
+        (made(measure="norm"), "lacks q and k"),
     ],
 )
 def test_what_has_none_is_refused(record, says):

@@ -86,6 +86,7 @@ def test_json_is_the_document_of_run(several, folder):
         more = {
             "kind": record.kind != "encoder",
             "key_tokens": record.key_tokens,
+            "rows": record.rows is not None,
             "measure": record.measure != "weight",
             "shown": record.tokens.shown != record.tokens.text,
             "key_shown": record.key_tokens and record.keys.shown != record.keys.text,
@@ -94,6 +95,7 @@ def test_json_is_the_document_of_run(several, folder):
         assert set(found) == {"tokens", "segments", "mask", "attention", *filter(more.get, more)}
         assert found.get("key_tokens", record.tokens.text) == record.keys.text
         assert found.get("kind", "encoder") == record.kind
+        assert found.get("rows") == record.rows
         assert found.get("measure", "weight") == record.measure
         assert (found["tokens"], found["segments"]) == (record.tokens.text, record.tokens.segments)
         assert found["mask"] == record.mask_name
@@ -142,7 +144,7 @@ def test_an_unknown_suffix_names_those_that_are_known(name, folder):
 
 def test_several_texts_in_npz_and_none_at_all(folder):
     one = record_of(np.eye(3))
-    with pytest.raises(RequestError, match=r"\.npz holds one text and there are 2; \.safetensors"):
+    with pytest.raises(RequestError, match=r"\.npz holds one text, but there are 2: use \.safetensors"):
         save_records([one, one], folder / "two.npz")
     for suffix in (".npz", ".safetensors", ".json", ".csv"):
         with pytest.raises(RequestError, match="no record"):
@@ -155,12 +157,10 @@ def test_a_full_disk_leaves_nothing_behind(suffix, folder):
     """A limit on the size of files stands in for the disk's end: writing fails in the middle."""
     place = Path(tempfile.mkdtemp(dir=folder))
     code = (
-        "import resource, signal, sys; sys.path.insert(0, sys.argv[1])\n"
-        "import numpy as np\nfrom records import record_of\nfrom attncli import RequestError\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
-        "weights = np.random.default_rng(0).random((2, 3, 30, 30))\n"
-        "try: record_of(weights).save(sys.argv[2])\n"
+        "import resource, signal, sys; sys.path.insert(0, sys.argv[1])\nimport numpy as np\nfrom records import "
+        "record_of\nfrom attncli import RequestError\nsignal.signal(signal.SIGXFSZ, "
+        "signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\nweights = "
+        "np.random.default_rng(0).random((2, 3, 30, 30))\ntry: record_of(weights).save(sys.argv[2])\n"
         'except RequestError as error: assert "can\'t write" in str(error), error\n'
         "else: raise SystemExit('it was written')"
     )

@@ -16,7 +16,7 @@ from records import record_of, tokens
 from attncli import load_model
 from attncli.analysis.patterns import summarise
 from attncli.record import grouping
-from attncli.record.grouping import grouped, stretches
+from attncli.record.grouping import grouped, merge_words, stretches
 from attncli.record.parts import AxisUnits
 from attncli.record.selection import Grouping
 
@@ -97,3 +97,20 @@ def test_some_tokens_keep_what_their_scores_are_the_sum_of(tiny, some):
         assert list(some) == list(every) and len(some) == 3
         for name, part in some.items():
             np.testing.assert_allclose(part, every[name][chosen][:, chosen], rtol=1e-12)
+
+
+def test_rows_of_rows_keep_their_places():
+    """Three of seven tokens are taken as rows, then two of these; rows of words are numbered by words."""
+    text = tokens(["[CLS]", "un", "##believ", "##able", "cats", "sat", "[SEP]"], [None, 0, 0, 0, 1, 2, None])
+    record = replace(record_of(np.random.default_rng(0).dirichlet(np.ones(7), 7)), tokens=text)
+    some = grouped(record, Grouping(queries="0,3,5"))
+    assert some.rows == [0, 3, 5] and np.array_equal(some.weights, record.weights[:, :, [0, 3, 5]])
+    fewer = grouped(some, Grouping(queries="1-2"))
+    assert fewer.rows == [3, 5] and fewer.tokens.text == ["##able", "sat"]
+    assert np.array_equal(fewer.weights, record.weights[:, :, [3, 5]]) and fewer.keys == text
+    apart = grouped(record, Grouping(queries="1,2", unit="word"))  # a row stays one of a token
+    assert apart.rows == [1, 1] and apart.tokens.text == ["un", "##believ"] and apart.keys == merge_words(some).keys
+    np.testing.assert_allclose(apart.weights[0, 0, :, 1], record.weights[0, 0, [1, 2], 1:4].sum(-1), atol=1e-6)
+    words = merge_words(some)
+    assert words.rows == [0, 1, 3] and words.keys.text == ["[CLS]", "unbelievable", "cats", "sat", "[SEP]"]
+    np.testing.assert_allclose(words.weights[0, 0, :, 1], record.weights[0, 0, [0, 3, 5], 1:4].sum(-1), atol=1e-6)

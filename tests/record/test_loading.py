@@ -158,7 +158,7 @@ def test_files_that_are_not_there_or_not_meant(folder, tmp_path):
     (tmp_path / "folder.npz").mkdir()
     assert "directory" in refused(tmp_path / "folder.npz")
     GOOD.save(tmp_path / "r.csv")
-    assert "other programs" in refused(tmp_path / "r.csv")
+    assert "can't be loaded from .csv" in refused(tmp_path / "r.csv")
     assert "no suffix" in refused(tmp_path)
 
 
@@ -207,10 +207,10 @@ def test_a_plain_npz_with_vectors_of_some_heads(folder):
         ({"attentions": np.array(["a"] * 16).reshape(4, 4)}, "weights can't be"),
         ({"attentions": PLAIN["attentions"] / 2}, "sums to 0.5"),
         ({"layers": np.array([0])}, "2 distinct numbers"),
-        ({"layers": np.array([0.5, 1.5])}, "layers 0 is 0.5, and not a whole number"),
+        ({"layers": np.array([0.5, 1.5])}, "layers 0 is 0.5, not a whole number"),
         ({"mask": np.ones((4, 3))}, "the mask is"),
         ({"query": np.ones((2, 3, 4, 5))}, "key"),
-        ({"kind": np.array(["a"])}, "kind is ['a'], and not one of encoder"),
+        ({"kind": np.array(["a"])}, "kind is ['a'], not one of encoder"),
         ({"segments": np.array([0, 0, 0.5, 1])}, "give 0 or 1 for each token"),
     ],
 )

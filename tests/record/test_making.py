@@ -186,11 +186,11 @@ NEGATIVE[1, 2, 3, 0] = -0.1
     [
         (None, TOKENS, {}, "output_attentions=True"),
         ((), TOKENS, {}, 'attn_implementation="eager"'),
-        ([None], TOKENS, {}, 'set attn_implementation="eager" when the model is loaded'),
+        ([None], TOKENS, {}, 'load the model with attn_implementation="eager"'),
         ((EVEN[:1], None), TOKENS, {}, r"layer 1 has no attention \(None\)"),
         ((EVEN[0], EVEN[0, :2]), TOKENS, {}, r"layer 1 has \[2, 4, 4\] and layer 0 \[3, 4, 4\]"),
         (((EVEN[:1],), (EVEN[:1],)), TOKENS, {}, "weights have 8 queries and 4 keys"),
-        (((EVEN[:1],), (EVEN[0],)), TOKENS, {}, r"layer 0 has \[\[1, 3, 4, 4\], \[3, 4, 4\]\] in its steps"),
+        (((EVEN[:1],), (EVEN[0],)), TOKENS, {}, r"layer 0 has shapes \[\[1, 3, 4, 4\], \[3, 4, 4\]\] in its steps"),
         ((EVEN, EVEN), TOKENS, {}, "the batch has 2 texts: choose one with batch=0"),
         (EVEN, TOKENS, {"batch": 1}, "omit batch"),
         (EVEN[0, 0, 0], TOKENS, {}, r"weights are \[4\]"),

@@ -13,6 +13,7 @@ from attncli.record.selection import (
     name_of,
     select,
     select_pieces,
+    select_queries,
     select_token,
     selected_places,
 )
@@ -149,10 +150,25 @@ def test_a_word_of_several_tokens_is_all_of_them_or_refused_where_one_is_needed(
     if len(places) == 1:
         assert select_pieces(name, WORD) == places == [select_token(name, WORD)]
         return
-    with pytest.warns(Notice, match="is 2 tokens: ␣dam, aged \\(all are taken\\)$"):
+    with pytest.warns(Notice, match="is 2 tokens: ␣dam, aged \\(all are used\\)$"):
         assert select_pieces(name, WORD) == places
     with pytest.raises(RequestError, match=f"'{name}' is 2 tokens: ␣dam, aged: name one of them$"):
         select_token(name, WORD)
+
+
+def test_queries_are_numbers_ranges_and_tokens():
+    padded = replace(WORD, padding=[False] * 6 + [True])
+    for written, places in {
+        "LAST": [5], "-1": [6], "2-4": [2, 3, 4], "It, damaged,LAST": [0, 1, 2, 5], "damaged#2,-2": [5, 6],
+    }.items():  # fmt: skip
+        assert select_queries(written, padded) == list(places)
+    assert select_queries([-1, 0], padded) == [0, 6] and select_queries(3, padded) == [3]
+    comma = pieces_of(["a", ",", "b", "LAST", "a,b", "."], range(6))
+    assert [select_queries(one, comma) for one in (",", "LAST", "a,b", "a,.")] == [[1], [3], [4], [0, 5]]
+    for written, said in {"7": "token 7 is out of range", "It,zebra": "no token 'zebra'", "": "no token ''"}.items():
+        with pytest.raises(RequestError, match=said):
+            select_queries(written, padded)
+    assert select_token("LAST", padded) == 5 == select_pieces("LAST", padded)[0]
 
 
 def test_a_number_that_is_too_large_offers_tokens_that_read_alike():
@@ -204,7 +220,7 @@ def test_the_first_letter_is_of_the_queries_and_the_second_of_the_keys(segments,
 
 @pytest.mark.parametrize("segments", ["C", "A", "ABA", "", "a-b"])
 def test_other_segments_are_refused(segments):
-    with pytest.raises(RequestError, match="it is one of all, AA, AB, BA, BB"):
+    with pytest.raises(RequestError, match="use one of all, AA, AB, BA, BB"):
         selected_places(PAIR, segments=segments)
 
 

@@ -13,6 +13,7 @@ from terminals import canvases
 
 from attncli.analysis.edges import Usual, edges
 from attncli.analysis.patterns import summarise
+from attncli.record.display import head_colour
 from attncli.record.selection import numbered_names
 from attncli.report.canvas import Canvas
 from attncli.report.heads import (
@@ -73,11 +74,25 @@ def test_no_line_is_wider_than_the_terminal(record, width, height, unicode):
     assert height is None or len(lines) < height
 
 
+def test_the_map_beside_the_list_is_neither_dim_nor_bold():
+    record, canvas = model_of(6, 12), Canvas(200, colour=True, unicode=True, height=50)
+    over = Usual.of_text(record)
+    lines = first_look(record, edges(record, over), over, canvas, COMMAND)
+    beside = [line for line in lines if any("rgb" in str(span.style) for span in line.spans)]
+    assert len(beside) == len(record.tokens) and not any(line.style for line in beside)
+
+
+def test_patterns_have_other_colours_on_a_light_background():
+    record, canvas = record_of(np.eye(8)[None, None]), Canvas(80, colour=True, unicode=True)
+    dark, light = (glyph_table(record, one)[1].spans[0].style for one in (canvas, replace(canvas, light=True)))
+    assert dark == "cyan" and light == head_colour(0)
+
+
 def test_heads_are_named_with_their_edges_and_what_is_usual():
     record = model_of(2, 3)
     found = edges(record, Usual.of_text(record))
     lines = shown_look(record, Canvas(200, colour=False, unicode=False))
-    assert f"{len(found)} of 6 heads have word-to-word edges far above their usual weight:" in lines
+    assert f"{len(found)} of 6 heads have word-to-word edges far above the usual weight:" in lines
     for of_head in found[:MOST_NAMED]:
         edge = of_head[0]
         ends = f"{named(record.tokens.text, edge.query)} -> {named(record.tokens.text, edge.key)}"
@@ -108,7 +123,7 @@ def test_where_nothing_stands_out_it_says_so_and_what_commands_a_terminal_is_har
     record = record_of(np.full((2, 2, 9, 9), 1 / 9))
     hostile = replace(record.tokens, shown=["\x1b[31mred" for _ in record.tokens.text])
     text = "\n".join(shown_look(replace(record, tokens=hostile), Canvas(100, colour=True, unicode=True)))
-    assert "none of 4 heads has word-to-word edges far above their usual weight\n" in text
+    assert "none of 4 heads has word-to-word edges far above the usual weight\n" in text
     assert "\x1b" not in text
 
 
@@ -182,7 +197,7 @@ def named_records(draw):
 def test_it_fits_a_terminal_or_says_that_it_does_not(record, canvas, top_k):
     lines = [line.plain for line in one_head(record, record.layers[0], record.heads[0], canvas, top_k)]
     assert all(cell_len(line) <= canvas.width for line in lines)
-    if "longer than the terminal" not in " ".join(lines[-2:]):
+    if "taller than the terminal" not in " ".join(lines[-2:]):
         assert len(lines) <= canvas.height - BELOW
 
 
@@ -191,7 +206,7 @@ def test_a_sentence_fits_common_terminals_and_what_has_no_room_is_named(size):
     """As many tokens as the sample sentence has, each with its strongest key."""
     record = record_of(np.random.default_rng(0).dirichlet(np.ones(16), 16))
     lines = [line.plain for line in one_head(record, 0, 0, Canvas(size[0], True, True, size[1]))]
-    assert len(lines) <= 21 and not any("longer" in line for line in lines)
+    assert len(lines) <= 21 and not any("taller" in line for line in lines)
     assert "no room for " in lines[-1]
     for query, token in enumerate(record.tokens.text):
         best = int(record.map(0, 0)[query].argmax())

@@ -8,20 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
+from terminals import printed_lines
 
-from attncli.report.canvas import Canvas
+from attncli.cli import output
+from attncli.report.canvas import Canvas, is_light_terminal
+from attncli.report.parts import Column, HeadGrid, MapAxis, Maps, Panel, Table, TextLine
 from attncli.report.terminal import (
     ASCII_SHADES,
     SHADES,
     PanelSize,
+    Prose,
     brightness,
     colour,
+    ground,
     head_grid,
     in_rows,
+    lines_of,
     panel_lines,
     picture,
+    scale,
     shade,
+    signed_ground,
     signed_map,
+    text_of,
+    title,
 )
 
 # --- shades ----------------------------------------------------------------------------------------------
@@ -33,6 +43,53 @@ def test_larger_weights_are_never_fainter(some, more, unicode):
     small, large = sorted((some, more))
     assert brightness(small) <= brightness(large)
     assert scale.index(shade(small, unicode)) <= scale.index(shade(large, unicode))
+
+
+def luminance(red, green, blue):
+    """The relative luminance of WCAG 2."""
+    parts = [part / 3294.6 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@pytest.mark.parametrize("light", [False, True])
+@pytest.mark.parametrize("style", [ground, signed_ground, lambda share, canvas: signed_ground(-share, canvas)])
+def test_numbers_can_be_read_on_dark_and_light_colours(style, light):
+    canvas = Canvas(80, colour=True, unicode=True, light=light)
+    for share in np.linspace(0, 1, 101):
+        text, _, on = style(share, canvas).partition(" on ")
+        levels = sorted([luminance(*map(int, re.findall(r"\d+", on))), 0.0 if text == "black" else 1.0])
+        assert (levels[1] + 0.05) / (levels[0] + 0.05) > 3.8
+    first = luminance(*map(int, re.findall(r"\d+", style(0, canvas).partition(" on ")[2])))
+    assert first > 0.99 if light else first < 0.01, "0 has the colour of the background"
+
+
+def test_a_light_terminal_says_so(monkeypatch):
+    for said, light in (("0;15", True), ("0;default;7", True), ("15;0", False), ("", False)):
+        monkeypatch.setenv("COLORFGBG", said)
+        assert is_light_terminal() == output.canvas().light == light
+
+
+def test_the_scale_has_the_colours_of_the_map():
+    for light in (False, True):
+        canvas = Canvas(80, colour=True, unicode=True, light=light)
+        grounds = [str(span.style) for span in scale(canvas, np.ones((1, 1), np.float32)).spans]
+        assert grounds[0] == f"on {colour(0, light)}" and grounds[12] == f"on {colour(1, light)}"
+
+
+# --- titles and sentences --------------------------------------------------------------------------------
+
+
+def test_a_title_folds_between_its_parts():
+    parts = ["minilm", "by weight", "mask padding", "16 tokens"]
+    lines = title(parts, Canvas(30, colour=True, unicode=True, height=24)).plain.split("\n")
+    assert lines == ["minilm · by weight ·", "  mask padding · 16 tokens"]
+    long = title(["minilm", "a part that is longer than a line"], Canvas(20, colour=False, unicode=False, height=24))
+    assert long.plain.split("\n") == ["minilm | a part that", "  is longer than a", "  line"]
+    assert "\n" not in title(parts, Canvas(30, colour=True, unicode=True)).plain, "a pipe gets one line"
+
+
+def test_sentences_are_narrower_than_a_wide_terminal():
+    assert max(map(len, printed_lines(Prose("word " * 80), width=200))) == 119
 
 
 # --- panels ----------------------------------------------------------------------------------------------
@@ -70,6 +127,8 @@ def test_queries_and_keys_have_their_numbers():
     assert [line.plain.split(" ")[-2] for line in coloured[2:]] == ["0,1", "2,3", "4,5", "6,7", "8,9", "10,11"]
     long = np.eye(80, dtype=np.float32)
     assert len(panel_lines("a head", long, PanelSize.of(80, 40), PLAIN)[1].plain) == 40
+    for line in coloured[2:]:
+        assert not line.style, "the faint style of the numbers would dim the map"
 
 
 # --- signed maps -----------------------------------------------------------------------------------------
@@ -81,8 +140,10 @@ def test_queries_and_keys_have_their_numbers():
 def test_cells_without_numbers_have_their_colour_to_the_end_of_the_line(coloured, lines):
     cells = np.array([[1.0, -1.0, 0.5], [0.0, np.nan, np.nan]])
     made = signed_map(cells, 1.0, ["a", "b"], Canvas(9, colour=coloured, unicode=True))
-    assert [line.plain for line in made] == lines
-    grounds = [[(span.start, str(span.style)) for span in line.spans] for line in made[1:]]
+    assert [line.plain for line in made[:3]] == lines
+    said = " ".join("".join(line.plain for line in made[3:]).split())
+    assert said.startswith("no room for the numbers") and ("red is" if coloured else "0.333 from 0") in said
+    grounds = [[(span.start, str(span.style)) for span in line.spans] for line in made[1:3]]
     if coloured:
         assert grounds[0] == [
             (2, "white on rgb(178,24,43)"),
@@ -90,6 +151,55 @@ def test_cells_without_numbers_have_their_colour_to_the_end_of_the_line(coloured
             (6, "white on rgb(89,12,22)"),
         ]
         assert [start for start, _ in grounds[1]] == [2]
+
+
+def test_weights_among_signed_numbers_are_written_as_in_maps_of_weights():
+    cells = np.array([[1.0, 0.42, 0.004]])
+    weights = signed_map(cells, 1.0, ["a"], PLAIN, weights=True)
+    assert weights[1].plain.split() == ["a", "1.0", ".42", "·"]
+    assert signed_map(cells, 1.0, ["a"], PLAIN)[1].plain.split() == ["a", "1.00", "0.42", "<.01"]
+
+
+def test_a_wide_terminal_has_maps_beside_each_other():
+    maps = Maps(
+        [[Panel("one", np.eye(2)), Panel("two", np.eye(2))]], MapAxis("A", "ab"), MapAxis("B", "cd"), numbered=True
+    )
+    wide, narrow = (
+        [line.plain for line in lines_of([], [maps], Canvas(width, colour=False, unicode=True, height=24))]
+        for width in (80, 40)
+    )
+    assert wide[1].split("  ") == ["one, A down and B across", "two, A down and B across"] and len(wide) == 5
+    assert len(narrow) == 10
+
+
+def test_a_map_of_shares_is_scaled_where_two_decimals_would_lose_many():
+    axis, heads = MapAxis("A", "abcd", range(4)), range(2)
+    small = np.array([[0.82, 0.003], [-0.004, 0.03]])
+    assert Maps([[Panel("", small)]], axis, axis, signed=True).power == 3
+    assert HeadGrid([Panel("", small)], heads, heads, "", most=1.0).power == 3
+    assert HeadGrid([Panel("", np.array([[0.82, 0.003], [0.2, 0.3], [0.1, 0.1]]))], heads, heads, "").power == 0
+    assert HeadGrid([Panel("", small + 0.5)], heads, heads, "").power == 0
+
+
+# --- reports ---------------------------------------------------------------------------------------------
+
+
+def test_one_empty_line_stands_between_tables():
+    table = Table([Column("head"), Column("effect")], [["3.1", "+0.2"]])
+    lines = text_of([], [table, table]).splitlines()
+    headings = [place for place, line in enumerate(lines) if "head" in line]
+    assert [lines[place - 1] for place in headings] == ["", ""] and headings[1] - headings[0] == 4
+    [heading] = [at for at, line in enumerate(text_of([], [TextLine(""), table]).splitlines()) if "head" in line]
+    assert heading == 1
+
+
+def test_maps_wrap_before_they_lose_their_numbers():
+    """Three maps of 16 keys have room for their numbers in rows of two, where each row has 60 columns."""
+    axis = MapAxis("token", [f"t{number}" for number in range(16)])
+    panels = [Panel(name, np.eye(16)) for name in ("one", "two", "another one with a long name")]
+    lines = [getattr(line, "plain", "") for line in lines_of([], [Maps([panels], axis, axis)], Canvas(60, False, True))]
+    assert sum("0123456789012345" in line for line in lines) == 2
+    assert any("another one with a long name" in line for line in lines)
 
 
 # --- grids of heads --------------------------------------------------------------------------------------

@@ -158,6 +158,19 @@ def test_calls_and_results_of_tools():
     assert parts_of(found)[2] == ("tool", '{\\"sun\\": \\"yes\\"}') and left_out == []
 
 
+def test_messages_without_words_are_in_no_part():
+    """Content that is empty, null or not there; calls alone are a part where the template writes them."""
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    empty = Chat.of([{"role": "user", "content": ""}, {"role": "user", "content": None}, {"role": "user"}])
+    found, left_out = parted(empty, CHATML)
+    assert found.parts == () and left_out == [] and [run.name for run in found.runs] == ["template"]
+    asked = Chat.of([{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call]}])
+    found, left_out = parted(asked, CHATML)
+    assert parts_of(found) == [("user", "Hi")] and left_out == ["assistant"]
+    found, left_out = parted(asked, TEMPLATES["tools"])
+    assert parts_of(found)[1] == ("assistant", '{"name": "f", "arguments": {}}') and left_out == []
+
+
 def test_what_a_template_leaves_out_is_named():
     found, left_out = parted(TWO, "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
     assert parts_of(found) == [("user", "Is it big?")] and left_out == ["system"]
@@ -190,6 +203,8 @@ def test_documents_in_a_message_are_parts_inside_it():
     again = [("doc 1 2", "One."), ("doc 2 2", "Two.")]
     assert parts_of(found) == [("user", text), *inner, ("user 2", text + " <b>"), *again]
     assert [run.name for run in found.runs][:6] == ["template", "user", "doc 1", "user", "doc 2", "user"]
+    found, _ = parted(Chat.of_user(f"\n  {text}"), TEMPLATES["llama 3"])  # which strips it
+    assert parts_of(found) == [("user", text), *inner]
     found, _ = parted(Chat.of_user(text), TEMPLATES["repeats"])
     assert parts_of(found) == [("user", text), *inner, ("user", text), *inner]
 
@@ -229,7 +244,7 @@ def test_content_is_one_text_and_arguments_are_values():
         (["hi"], "message 1 has no role"),
         ([{"content": "a"}], "message 1 has no role"),
         ([{"role": "user", "content": 5}], "the content of message 1 is the int 5: give text"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], "message 1 has content that is no text"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "message 1 has content that is not text"),
         ({"messages": [{"role": "user"}], "tools": 5}, "tools are a list of objects"),
     ],
 )

@@ -193,7 +193,7 @@ def test_of_a_very_long_text_no_more_is_read_than_its_first_tokens_need(both, mo
         expected = words.encode(text)
     monkeypatch.setattr(module, "ENOUGH", (200, 20))
     left = len(text) - max(end for _, end in expected.offsets)
-    with pytest.warns(Notice, match=f"^kept the first 16 tokens: {left:,} characters are left out$"):
+    with pytest.warns(Notice, match=f"^kept the first 16 tokens: {left:,} characters are dropped$"):
         assert words.encode(text) == expected
     monkeypatch.setattr(module, "LONGEST", 1000)
     for read in (words.read, Tokenizer(words.backend, 10**30, 10**6, 0).encode):

@@ -135,6 +135,7 @@ def test_tags_name_parts_and_are_removed():
     assert parted.text == "The cat. The dog.\nWhich?"
     assert parts_of(parted) == [("doc 1", "The cat."), ("doc 2", "The dog.")]
     assert runs_of(parted) == [("doc 1", "The cat. "), ("doc 2", "The dog.\n"), ("(rest)", "Which?")]
+    assert runs_of(PartedText.tagged(" \n<a>x</a> y")) == [("a", " \nx "), ("(rest)", "y")]
 
 
 def test_parts_nest_and_a_run_has_the_innermost_name():
@@ -187,12 +188,12 @@ def test_empty_parts_and_names(text, names):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("<a>x<b>y</a>z</b>", "</a> on line 1 stands inside <b> on line 1: close <b> first, since parts can't overlap"),
+        ("<a>x<b>y</a>z</b>", "</a> on line 1 is inside <b> on line 1: close <b> first, since parts can't overlap"),
         ('x\n<doc id="1">y', '<doc id="1"> on line 2 is not closed: add </doc> after its text'),
         ("<a>x</a>\n</a>", "</a> on line 2 closes no part: delete it, or add <a> before it"),
         ("<a><a>x</a>", "<a> on line 1 is not closed: add </a> after its text"),
-        ("<d id=1>x</d><d id='1'>y</d>", "two parts are named 'd 1': give each part a name of its own"),
-        ("<d>x</d><d>z</d><d id=2>y</d>", "two parts are named 'd 2': give each part a name of its own"),
+        ("<d id=1>x</d><d id='1'>y</d>", "two parts are named 'd 1': give each part a different name"),
+        ("<d>x</d><d>z</d><d id=2>y</d>", "two parts are named 'd 2': give each part a different name"),
         ("<d id='\x1b[2J'>x", "<d id='\\x1b[2J'> on line 1 is not closed: add </d> after its text"),
     ],
 )
@@ -278,6 +279,18 @@ def test_the_second_text_has_characters_of_its_own(minilm):
     assert [[tokens.text[place] for place in group] for group in unit_tokens(tokens, [(0, 3)])] == [["the"]]
 
 
+def test_the_white_space_of_a_token_is_not_where_it_is(tiny):
+    """The tokens of each unit are found in both texts of a pair. Offsets begin anew in the second."""
+    tokenizer = load_model(str(tiny("llama")), "cpu").tokenizer
+    assert unit_tokens(tokenizer.encode("cat. cat"), [(0, 5), (5, 8)]) == [[1, 2, 3], [4]]
+    assert unit_tokens(tokenizer.encode("it", "cat. cat"), [(0, 5), (5, 8)], 1) == [[3, 4, 5], [6]]
+
+
+def test_special_tokens_that_are_written_out_are_in_units(tiny):
+    tokens = load_model(str(tiny("llama")), "cpu").tokenizer.encode_marked("<s>cat<s> cat")
+    assert unit_tokens(tokens, [(0, 6), (6, 13)]) == [[0, 1, 2], [3, 4]]
+
+
 def test_what_a_decoder_wrote_is_in_no_unit_of_the_prompt(tiny):
     tokenizer = load_model(str(tiny("llama")), "cpu").tokenizer
     tokens = tokenizer.encode("cat cat")
@@ -286,7 +299,7 @@ def test_what_a_decoder_wrote_is_in_no_unit_of_the_prompt(tiny):
 
 
 def test_tokens_without_offsets_are_refused():
-    with pytest.raises(RequestError, match="it is not known where these tokens are"):
+    with pytest.raises(RequestError, match="the positions of these tokens in their text are unknown"):
         unit_tokens(named_pieces(["[CLS]", "the", "cat"]), [(0, 3)])
 
 

@@ -3,9 +3,10 @@
 The steps in their order:
 
     projections ─ split ─ norm ─ place ─ share ─ score · scale ─ add ─ hide ─ normalise ─ forbid ─ weigh ─ join ─ output
+    ─ finish
 
-The defaults are right: they give the same numbers as `MultiHeadAttention` and `attend`, which are written to be read,
-and call what these call.
+The defaults are right: they give the same numbers as `MultiHeadAttention` and `attend`, and call the same functions.
+Those two are written to be read, this one to be changed.
 """
 
 from collections.abc import Callable
@@ -50,6 +51,11 @@ class Masking(NamedTuple):
     causal: bool = False
     pairs: Tensor | None = None
 
+    @property
+    def hides_nothing(self) -> bool:
+        """Return whether no mask hides anything, apart from causality."""
+        return self.padding is None and (self.pairs is None or bool(self.pairs.all()))
+
 
 class Inputs(NamedTuple):
     """The inputs of attention.
@@ -69,7 +75,7 @@ class Inputs(NamedTuple):
 class FormulaResult(NamedTuple):
     """output `[batch, query, d_model]`, of heads `[batch, head, query, d_v]`; weights `[batch, head, query, key]`.
 
-    nowhere: bool `[batch, head, query]`, True where a query may see nothing; None without a mask.
+    nowhere: bool `[batch, head, query]`, True at fully masked rows; None without a mask.
     """
 
     output: Tensor
@@ -102,11 +108,6 @@ def causal(queries: int, keys: int, first: int) -> Tensor:
     return causal_mask(queries, keys, first=first)
 
 
-def memory(query: Tensor, memory: Tensor) -> Tensor:
-    """Return the vectors that keys and values are projected from."""
-    return memory
-
-
 def split(x: Tensor, heads: int) -> Tensor:
     """`[batch, token, heads · d]` -> `[batch, head, token, d]`: head i has the elements i · d to (i + 1) · d."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -115,16 +116,6 @@ def split(x: Tensor, heads: int) -> Tensor:
 def join(x: Tensor) -> Tensor:
     """`[batch, head, token, d]` -> `[batch, token, heads · d]`."""
     return x.transpose(1, 2).flatten(-2)
-
-
-def unnormed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Return queries and keys as they are: the plain formula does not normalise them."""
-    return query, key
-
-
-def unplaced(x: Tensor, first: int) -> Tensor:
-    """Return queries or keys as they are: positions do not change them. first: the position of the first one."""
-    return x
 
 
 def share(x: Tensor, heads: int) -> Tensor:
@@ -160,7 +151,7 @@ class Formula:
     Every field is a function for one step. The defaults are the formula.
     """
 
-    memory: Callable[[Tensor, Tensor], Tensor] = memory
+    memory: Callable[[Tensor, Tensor], Tensor] = lambda query, memory: memory  # what keys and values are projected from
     projections: Callable[[Projections], Projections] = identity
     seen: Callable[[Masking], Masking] = identity
     first: Callable[[int, int], int] = first
@@ -168,8 +159,8 @@ class Formula:
     padding: Callable[[Tensor], Tensor] = padding_mask
     allow: Callable[[Tensor], Tensor] = identity
     split: Callable[[Tensor, int], Tensor] = split
-    norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = unnormed
-    place: Callable[[Tensor, int], Tensor] = unplaced
+    norm: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda query, key: (query, key)
+    place: Callable[[Tensor, int], Tensor] = lambda x, first: x  # first: the position of the first vector
     share: Callable[[Tensor, int], Tensor] = share
     score: Callable[[Tensor, Tensor], Tensor] = dot
     scale: Callable[[Tensor, Sizes], Tensor] = scale
@@ -179,23 +170,28 @@ class Formula:
     forbid: Callable[[Tensor, Tensor], Tensor] = forbid
     weigh: Callable[[Tensor, Tensor, Tensor], Tensor] = weigh
     join: Callable[[Tensor], Tensor] = join
+    finish: Callable[[Tensor, Tensor], Tensor] = lambda output, query: output  # query: what queries are projected from
 
     def __call__(self, inputs: Inputs) -> FormulaResult:
         """Raises an error of torch if a variant can't be computed for these shapes."""
-        query, key, value = self.heads(inputs)
-        sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1], inputs.query.shape[-1])
-        queries, keys = query.shape[-2], key.shape[-2]
-        query, key = self.norm(query, key)
-        query, key = self.place(query, self.first(queries, keys)), self.place(key, 0)
-        scores = self.add(self.scale(self.score(query, key), sizes))
-        mask = self.mask(inputs.seen, queries, keys)
+        scores, value, key, sizes = self.scores(inputs)
+        mask = self.mask(inputs.seen, *scores.shape[-2:])
         weights = self.normalise(scores if mask is None else self.hide(scores, mask), sizes)
         weights = weights if mask is None else self.forbid(weights, mask)
         output = self.weigh(weights, key, value)
         if inputs.projections is not None:
             last = self.projections(inputs.projections).output
             output = self.join(output) if last is None else last(self.join(output))
+        output = self.finish(output, inputs.query)
         return FormulaResult(output, weights, None if mask is None else ~mask.expand_as(scores).any(-1))
+
+    def scores(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Sizes]:
+        """Return the scores before any mask, `[batch, head, query, key]`, with the values, the keys and the sizes."""
+        query, key, value = self.heads(inputs)
+        sizes = Sizes(query.shape[-1], query.shape[-1] * query.shape[1], inputs.query.shape[-1])
+        query, key = self.norm(query, key)
+        query, key = self.place(query, self.first(query.shape[-2], key.shape[-2])), self.place(key, 0)
+        return self.add(self.scale(self.score(query, key), sizes)), value, key, sizes
 
     def mask(self, seen: Masking, queries: int, keys: int) -> Tensor | None:
         """Return bool that broadcasts to `[batch, head, query, key]`, True = may attend; None hides nothing."""

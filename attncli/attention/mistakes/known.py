@@ -9,20 +9,32 @@ from typing import Any, NamedTuple
 import torch
 
 from attncli.attention.mistakes import steps
-from attncli.attention.mistakes.formula import RIGHT, Formula, Projections, causal, identity, join, normalise
+from attncli.attention.mistakes.formula import (
+    RIGHT,
+    Affine,
+    Formula,
+    Projections,
+    causal,
+    forbid,
+    hide,
+    identity,
+    join,
+    normalise,
+)
 
 Replacement = Mapping[str, Callable[..., Any]]
-DROPOUT, TEMPERATURE = "dropout left on", "temperature"
-# Steps that take what they return: a second change follows the first.
+DROPOUT, TEMPERATURE, WEAK = "dropout left on", "temperature", "hidden keys keep weight"
+TINY = 1e-3  # too small to hide a key when added to its score
+# Steps that return what they take, so that a second change can follow the first.
 CHAINED = ("projections", "seen", "allow", "add")
 
 
 class Mistake(NamedTuple):
     """A mistake, and the steps of the formula that it replaces.
 
-    says: goes on from "this is attention". where: people make it. remedy: the code to write instead. step: the
-    operation that its line has. changes: the steps that it replaces, for each way of making it. needs: the inputs or
-    layers on which it shows, if not on all.
+    says: completes "this computes attention". where: how people come to make it. remedy: the code to write instead.
+    step: the operation to look for in the source. changes: the steps that it replaces, for each way of making it.
+    needs: the inputs or layers on which it shows, if not on all.
     """
 
     name: str
@@ -63,21 +75,46 @@ def with_mistakes(formula: Formula, mistakes: Sequence[Mistake], few: int | None
             yield from with_mistakes(made, mistakes[1:], few)
 
 
-# If two explain the same numbers, the first is the diagnosis.
+def weakly_hidden(number: float) -> tuple[Replacement, ...]:
+    """Return the ways to fill hidden keys' scores with a number, or to add it to them if it is not too small."""
+    ways = (steps.filled_with, steps.added) if abs(number) > TINY else (steps.filled_with,)
+    return tuple({"hide": way(number), "forbid": steps.keep} for way in ways)
+
+
+# If two mistakes explain the same numbers, the first is the diagnosis.
 MISTAKES: tuple[Mistake, ...] = (
     # On the way from queries and keys to weights: the scale, softmax, and masks.
     Mistake(
         "no scale",
         "without the division by √d_k",
-        "the formula is remembered as softmax(Q Kᵀ) V, or the score of Luong's dot attention is taken over",
+        "the formula is remembered as softmax(Q Kᵀ) V, or the score of Luong's dot attention is used",
         "divide the scores by √d_k, the square root of the size of one head's query",
         "score",
         ({"scale": steps.keep_scores},),
     ),
     Mistake(
+        "scale multiplied",
+        "with scores multiplied by √d_k, not divided by it",
+        "the scores are divided by self.scale, which is d_k ** -0.5 already",
+        "divide the scores by √d_k, or multiply them by d_k ** -0.5",
+        "scale",
+        (
+            {"scale": lambda scores, sizes: scores * sizes.d_k**0.5},
+            {"scale": lambda scores, sizes: scores * sizes.d_k},
+        ),
+    ),
+    Mistake(
+        "scale by heads",
+        "with scores divided by the root of the number of heads, not by √d_k",
+        "self.num_heads is used, or x.shape[1] is read after the heads have moved there",
+        "divide by the square root of one head's size, d_k = d_model / heads",
+        "scale",
+        ({"scale": lambda scores, sizes: scores / (sizes.d_model // sizes.d_k) ** 0.5},),
+    ),
+    Mistake(
         "scale by d_model",
-        "divided by √d_model, not by √d_k",
-        "x.shape[-1] is asked before the heads are split, or self.d_model is at hand",
+        "with scores divided by √d_model, not by √d_k",
+        "x.shape[-1] is read before the heads are split, or self.d_model is used",
         "divide by the square root of one head's size, d_k = d_model / heads",
         "scale",
         (
@@ -88,16 +125,16 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "scale without root",
-        "divided by d_k, not by its root",
+        "with scores divided by d_k or d_model, not by √d_k",
         "the root is forgotten, or √d_k divides the query, and then the scores once more",
         "divide by √d_k",
         "scale",
-        ({"scale": lambda scores, sizes: scores / sizes.d_k},),
+        ({"scale": lambda scores, sizes: scores / sizes.d_k}, {"scale": lambda scores, sizes: scores / sizes.d_model}),
     ),
     Mistake(
         "scale by tokens",
-        "divided by the root of the number of tokens, not by √d_k",
-        "q.size(1) or k.shape[-2] is asked, which was the size in a layout that q and k no longer have",
+        "with scores divided by the root of the number of tokens, not by √d_k",
+        "q.size(1) or k.shape[-2] is read, which was d_k in a layout that q and k no longer have",
         "divide by the square root of one head's size, d_k, the last axis of q and k",
         "scale",
         (
@@ -107,8 +144,8 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "scale after softmax",
-        "divided by √d_k after softmax, so that rows don't sum to 1",
-        "softmax(Q Kᵀ) / √d_k: the division stands outside of softmax",
+        "with weights divided by √d_k after softmax, so that rows don't sum to 1",
+        "softmax(Q Kᵀ) / √d_k: the division is outside softmax",
         "divide the scores by √d_k before softmax",
         "scale",
         ({"scale": steps.keep_scores, "normalise": lambda scores, sizes: normalise(scores, sizes) / sizes.d_k**0.5},),
@@ -119,13 +156,30 @@ MISTAKES: tuple[Mistake, ...] = (
         "dim=1 of [batch, query, key], or dim=-2: it was right in a layout that the scores no longer have",
         "take softmax over the axis of the keys, not of the queries: the weights of each query then sum to 1",
         "normalise",
-        ({"normalise": steps.softmax_over(-2)}, {"normalise": steps.softmax_over(-2), "forbid": steps.keep}),
+        (
+            {"normalise": steps.softmax_over(-2)},
+            {"normalise": steps.softmax_over(-2), "forbid": steps.keep},
+            {"normalise": steps.softmax_over(-2, maximum=False)},
+            {"normalise": steps.softmax_over(-2, of_rows=True)},
+        ),
+    ),
+    Mistake(
+        "softmax over everything",
+        "with one softmax over all queries and keys together",
+        "exp(s) / exp(s).sum(), without an axis: the whole matrix sums to 1",
+        "take softmax over the axis of the keys alone: axis=-1, with keepdims",
+        "normalise",
+        tuple(
+            {"normalise": steps.softmax_over(*dims, maximum=maximum, of_rows=of_rows)}
+            for dims in ((-2, -1), (0, 1, 2, 3), (1, 2, 3))
+            for maximum, of_rows in ((True, False), (False, False), (True, True))
+        ),
     ),
     Mistake(
         "softmax over heads",
         "with softmax over the heads, not over the keys",
         "dim=1 of [batch, head, query, key] after it was dim=1 of [batch, key]",
-        "take softmax over the axis of the keys, not over that of the heads",
+        "take softmax over the axis of the keys, not of the heads",
         "normalise",
         ({"normalise": steps.softmax_over(1)}, {"normalise": steps.softmax_over(1), "forbid": steps.keep}),
     ),
@@ -133,7 +187,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "softmax over the batch",
         "with softmax over the texts of the batch, not over the keys",
         "softmax is called without dim, or with dim=0",
-        "take softmax over the axis of the keys, not over that of the batch",
+        "take softmax over the axis of the keys, not of the batch",
         "normalise",
         ({"normalise": steps.softmax_over(0)}, {"normalise": steps.softmax_over(0), "forbid": steps.keep}),
     ),
@@ -151,6 +205,47 @@ MISTAKES: tuple[Mistake, ...] = (
         needs="several heads",
     ),
     Mistake(
+        "sum without keepdims",
+        "whose softmax uses sums or maxima of other queries or keys, not each query's own",
+        "e / e.sum(axis=-1): without keepdims the sums are a row, and each column is divided by one of them",
+        "keep the axis of the maxima and the sums: e / e.sum(axis=-1, keepdims=True)",
+        "normalise",
+        tuple(
+            {"normalise": steps.softmax_without_keepdims(most, total)}
+            for most, total in (
+                *((most, "turned") for most in ("row", "none", "all", "turned")),
+                *((most, "row") for most in ("turned", "column")),
+            )
+        ),
+    ),
+    Mistake(
+        "softmax twice",
+        "with softmax twice, the second time over the weights, which makes them nearly equal",
+        "a function that returns weights is taken for one that returns scores",
+        "take softmax of the scores once",
+        "normalise",
+        (
+            {"normalise": lambda scores, sizes: normalise(normalise(scores, sizes), sizes), "forbid": steps.keep},
+            {"normalise": lambda scores, sizes: normalise(normalise(scores, sizes), sizes)},
+        ),
+    ),
+    Mistake(
+        "a function other than softmax",
+        "with a function other than softmax: sigmoid or log_softmax",
+        "log_softmax is copied from a loss, or sigmoid from a gate: rows don't sum to 1",
+        "take softmax over the axis of the keys",
+        "normalise",
+        (
+            {"normalise": lambda scores, sizes: scores.sigmoid()},
+            {"normalise": lambda scores, sizes: scores.log_softmax(-1), "forbid": steps.keep},
+            {
+                "normalise": lambda scores, sizes: scores.log_softmax(-1),
+                "hide": steps.filled_with(-1e9),
+                "forbid": steps.keep,
+            },
+        ),
+    ),
+    Mistake(
         "mask after softmax",
         "with the mask after softmax, so that rows don't sum to 1",
         "weights are multiplied by a mask of 0 and 1",
@@ -158,6 +253,39 @@ MISTAKES: tuple[Mistake, ...] = (
         "hide",
         ({"hide": steps.keep, "forbid": lambda weights, mask: weights * mask},),
         needs="keys that a mask hides",
+    ),
+    Mistake(
+        "-inf after softmax",
+        "with -inf in weights, after softmax",
+        "masked_fill(~mask, -inf) comes after softmax",
+        "set the scores of forbidden keys to -inf before softmax",
+        "hide",
+        (
+            {"hide": steps.keep, "forbid": steps.filled_with(-torch.inf)},
+            {"hide": steps.keep, "forbid": steps.filled_with(-1e9)},
+        ),
+        needs="keys that a mask hides",
+    ),
+    Mistake(
+        WEAK,
+        "whose hidden keys keep weight, as the number in their scores is not low enough",
+        "-1e-9 or 1e9 is written for -1e9, or -100, which is enough only if scores are small",
+        "fill with -inf, or with torch.finfo(scores.dtype).min",
+        "hide",
+        tuple(change for number in (-10.0, 1e9) for change in weakly_hidden(number)),
+        needs="keys that a mask hides",
+    ),
+    Mistake(
+        "mask of another text",
+        "in which texts are hidden by the masks of other texts",
+        "repeat, although the heads of a text are adjacent, or repeat_interleave, although they aren't",
+        "repeat the mask as the scores are ordered: repeat_interleave(heads, 0) for [batch · head], else repeat",
+        "repeat",
+        tuple(
+            {"hide": steps.of_another_text(first, hide), "forbid": steps.of_another_text(first, forbid)}
+            for first in (True, False)
+        ),
+        needs="several texts with different masks",
     ),
     Mistake(
         "mask multiplied",
@@ -171,8 +299,8 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "mask never used",
         "without the mask, which is taken and never used",
-        "it stands in the signature, and in tutorials' listings, and nothing reads it",
-        "set the scores where the mask forbids to -inf, before softmax",
+        "it is in the signature, as in many tutorials, but nothing reads it",
+        "set the scores of forbidden keys to -inf before softmax",
         "hide",
         (
             {"seen": lambda seen: seen._replace(padding=None, pairs=None)},
@@ -183,8 +311,8 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "fully masked rows uniform",
-        "in which a query that may see nothing looks at what is forbidden",
-        "a finite number is filled in, or added, for what is forbidden: in a row of nothing else it is no less",
+        "whose fully masked rows attend to masked keys",
+        "forbidden scores get a finite number: if a row has no other scores, softmax still gives them weight",
         "set the weights of such rows to 0 after softmax",
         "hide",
         tuple(
@@ -196,20 +324,24 @@ MISTAKES: tuple[Mistake, ...] = (
                 lambda scores, mask: (scores + ~mask * -1e9).to(scores.dtype),  # as numpy adds them
             )
         ),
-        needs="a query that may see nothing",
+        needs="a fully masked row",
     ),
     Mistake(
         "-1e9 in half precision",
-        "with -1e9 for what is forbidden, which half precision doesn't have, and under which a query that may see "
-        "nothing looks at what is forbidden",
+        "with -1e9 for masked keys, which half precision can't represent, so that fully masked rows attend to them",
         "-1e9 is added to, or filled into, the scores",
         "fill with -inf, or with torch.finfo(scores.dtype).min, and set fully masked rows to 0",
         "hide",
         tuple(
             {"hide": hide, "forbid": steps.keep}
-            for hide in (steps.filled_with(-1e9), steps.added(-1e9), steps.multiplied_and_added(-1e9))
+            for hide in (
+                steps.filled_with(-1e9),
+                steps.added(-1e9),
+                # 0 · -inf if half precision turns the number into -inf
+                lambda scores, mask: scores + (~mask).to(scores.dtype) * scores.new_tensor(-1e9),
+            )
         ),
-        needs="half precision, or a query that may see nothing",
+        needs="half precision, or a fully masked row",
     ),
     Mistake(
         "no maximum subtracted",
@@ -218,14 +350,14 @@ MISTAKES: tuple[Mistake, ...] = (
         "subtract each row's maximum before exp, or call softmax",
         "exp",
         ({"normalise": steps.softmax_over(-1, maximum=False)},),
-        needs="scores above 88, whose exponential float32 has no number for",
+        needs="scores above 88, whose exponential overflows float32",
     ),
     # In the vectors: how heads are split and joined, and the projections.
     Mistake(
         "heads split by view",
         "with heads that are split by view alone: each takes a piece of the text, not of the vectors",
         "view(batch, heads, tokens, d_k) of [batch, tokens, d_model]",
-        "split the last axis alone, then move that of the heads: view(batch, tokens, heads, d_k).transpose(1, 2)",
+        "split only the last axis, then move the axis of the heads: view(batch, tokens, heads, d_k).transpose(1, 2)",
         "split",
         ({"split": steps.split_by_view}, {"split": steps.split_by_view, "join": steps.join_by_view}),
         needs="several heads",
@@ -245,32 +377,41 @@ MISTAKES: tuple[Mistake, ...] = (
         needs="several heads",
     ),
     Mistake(
+        "heads and texts mixed",
+        "in which joining the heads takes them for texts: texts see each other",
+        "[batch · heads, tokens, d_k] is read back as [heads, batch, tokens, d_k]",
+        "read it back as it was made: view(batch, heads, tokens, d_k).transpose(1, 2)",
+        "join",
+        tuple({"join": steps.join_with_texts(*axes)} for axes in ((0, 2, 1, 3), (1, 2, 0, 3))),
+        needs="several heads",
+    ),
+    Mistake(
         "q and k swapped",
-        "with queries and keys in each other's place",
-        "a typing error, or fused projections that are taken apart in another order",
+        "with queries and keys swapped",
+        "a typo, or fused projections that are split in another order",
         "scores are Q Kᵀ: rows are queries, columns keys",
         "swap",
         ({"projections": steps.swapped}, {"score": lambda query, key: key @ query.mT}),
     ),
     Mistake(
         "keys as values",
-        "with keys in the place of values",
-        "a typing error",
-        "multiply the weights with V",
+        "with keys instead of values",
+        "a typo",
+        "multiply the weights by V",
         "weigh",
         ({"weigh": lambda weights, key, value: weights @ key},),
     ),
     Mistake(
         "values not projected",
         "of values that are not projected by W_V",
-        "x itself is multiplied with the weights",
-        "multiply the weights with W_V x",
+        "the weights are multiplied by x itself",
+        "multiply the weights by W_V x",
         "value",
-        ({"projections": lambda by: by._replace(value=steps.unprojected(by.value))},),
+        ({"projections": lambda by: by._replace(value=Affine(torch.eye(*by.value.weight.shape).to(by.value.weight)))},),
     ),
     Mistake(
         "no W_O",
-        "without the output's projection W_O",
+        "without the output projection W_O",
         "the joined heads are returned",
         "apply W_O to the joined heads",
         "output",
@@ -278,7 +419,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "bias left out",
-        "without a bias that is among the weights",
+        "without a bias that its layer has",
         "weights are multiplied by hand, and the bias is forgotten",
         "add the bias, or call the layer",
         "projections",
@@ -286,15 +427,15 @@ MISTAKES: tuple[Mistake, ...] = (
             {"projections": partial(steps.without_biases, names=names)}
             for count in (4, 1, 3, 2)
             for names in combinations(Projections._fields, count)
-            if names != ("key",)  # which adds the same to all scores of a query
+            if names != ("key",)  # a bias of the key adds the same number to all scores of a query
         ),
         needs="biases",
     ),
     Mistake(
         "transposed W",
-        "with a weight in the place of its transpose",
+        "with a weight matrix instead of its transpose",
         "x @ layer.weight, where torch's layers compute x @ layer.weight.T",
-        "multiply by the transpose of this weight, or call the layer",
+        "multiply by the transpose of this matrix, or call the layer",
         "projections",
         tuple(
             {"projections": partial(steps.transposed, names=names)}
@@ -302,11 +443,11 @@ MISTAKES: tuple[Mistake, ...] = (
             for names in combinations(Projections._fields, count)
         ),
     ),
-    # In [PAD], a causal mask, dropout, a memory, and keys that heads share.
+    # In [PAD], masks, dropout, a temperature, a memory, and keys that heads share.
     Mistake(
         "[PAD] hidden as query",
-        "in which [PAD] does not look, and is looked at",
-        "the padding mask is put on the queries' dimension: unsqueeze(-1) in the place of unsqueeze(-2)",
+        "in which [PAD] is masked as a query, not as a key",
+        "the padding mask is put on the axis of the queries: unsqueeze(-1) instead of unsqueeze(-2)",
         "put the padding mask on the axis of the keys: [batch, 1, 1, key]",
         "padding",
         ({"padding": lambda real: real[:, None, :, None]},),
@@ -316,7 +457,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "causal off by one",
         "in which each query sees the next token",
         "triu(diagonal=2), tril(diagonal=1): the diagonal is counted from the wrong side",
-        "a query sees itself and what stands before it: allow tril() of [query, key], or forbid triu(diagonal=1)",
+        "a query sees itself and what precedes it: allow tril() of [query, key], or forbid triu(diagonal=1)",
         "causal",
         ({"causal": steps.shifted(1)},),
         needs="a causal mask",
@@ -324,8 +465,8 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "causal hides itself",
         "in which no query sees itself, and the first sees nothing",
-        "triu() for what is forbidden, which has the diagonal, or < in the place of <=",
-        "a query sees itself and what stands before it: allow tril() of [query, key], or forbid triu(diagonal=1)",
+        "triu() as the forbidden part, which includes the diagonal, or < instead of <=",
+        "a query sees itself and what precedes it: allow tril() of [query, key], or forbid triu(diagonal=1)",
         "causal",
         (
             {"causal": steps.shifted(-1)},
@@ -336,8 +477,8 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "causal the wrong way",
         "in which each query sees itself and what comes after",
-        "triu in the place of tril, or a mask of what is forbidden taken for one of what is allowed",
-        "a query sees itself and what stands before it: allow tril() of [query, key], or forbid triu(diagonal=1)",
+        "triu instead of tril, or a mask of forbidden keys taken for one of allowed keys",
+        "a query sees itself and what precedes it: allow tril() of [query, key], or forbid triu(diagonal=1)",
         "direction",
         (
             {"causal": lambda queries, keys, first: torch.ones(queries, keys, dtype=torch.bool).triu(first)},
@@ -346,13 +487,22 @@ MISTAKES: tuple[Mistake, ...] = (
         needs="a causal mask",
     ),
     Mistake(
+        "mask instead of causality",
+        "in which a padding mask replaces the causal mask or the window, so that queries see the future",
+        "is_causal=mask is None, or the padding mask is assigned where both should be combined",
+        "combine the masks: allowed = causal & padding[:, None, None, :]",
+        "causal",
+        ({"seen": lambda seen: seen._replace(causal=seen.causal and seen.hides_nothing)},),
+        needs="a causal mask and [PAD]",
+    ),
+    Mistake(
         DROPOUT,
-        "that draws something anew each time, in eval too: dropout, as a rule",
+        "whose output is random in eval mode, usually because of dropout",
         "F.dropout(weights, p) without training=self.training, or dropout_p in a fused kernel",
         "pass training=self.training, or dropout_p=self.p if self.training else 0.0",
         "dropout",
         (),
-        needs="chance: it gives something else each time",
+        needs="several runs: the output differs each time",
     ),
     Mistake(
         TEMPERATURE,
@@ -360,16 +510,20 @@ MISTAKES: tuple[Mistake, ...] = (
         "scores are multiplied or divided by one more number",
         "divide by √d_k and by nothing else",
         "temperature",
-        tuple(
-            {"scale": partial(steps.with_temperature, temperature=temperature)}
-            for temperature in (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.5, 2.0, 3.0, 4.0, 5.0, 10.0)
+        (
+            *(
+                {"scale": partial(steps.with_temperature, temperature=temperature)}
+                for temperature in (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.5, 2.0, 3.0, 4.0, 5.0, 10.0)
+            ),
+            {"scale": lambda scores, sizes: scores / int(sizes.d_k**0.5)},
+            {"scale": lambda scores, sizes: scores / sizes.d_k**0.25},
         ),
     ),
     Mistake(
         "memory ignored",
-        "of the text to itself: keys and values are not made of the memory",
-        "self-attention is copied, and x stays where the memory should stand",
-        "make keys and values of the memory",
+        "whose keys and values are computed from x, not from the memory",
+        "self-attention is copied, and x stays where the memory should be",
+        "compute keys and values from the memory",
         "key",
         ({"memory": lambda query, memory: query},),
         needs="a memory: attention of one text to another",
@@ -377,15 +531,15 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "key heads in the wrong order",
         "whose heads share keys in turns, not with their neighbours",
-        "repeat in the place of repeat_interleave",
+        "repeat instead of repeat_interleave",
         "repeat_interleave(heads // key_heads) along the axis of the heads",
         "share",
         ({"share": lambda x, heads: x.repeat(1, heads // x.shape[1], 1, 1)},),
-        needs="several key heads, each of several heads",
+        needs="several key heads, each shared by several heads",
     ),
     Mistake(
         "mask inverted",
-        "with the mask the other way round",
+        "with an inverted mask",
         "True is taken for forbidden where it means allowed, or the other way round: libraries differ",
         "negate the mask",
         "meaning",

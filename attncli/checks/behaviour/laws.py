@@ -2,8 +2,8 @@
 
 Every law compares vectors that must be equal. They may differ by rounding: by 32 eps x layers x their size, as in
 `attncli.checks.tolerance`. The eps is that of float32 even in float64, as most models compute softmax, norms and angles
-in float32. Where a model does not run in float64, the tolerance is 32 times as large. A difference is named by the
-first layer whose heads moved, as no earlier layer can have moved it.
+in float32. Where a model does not run in float64, the tolerance is 32 times as large. A difference is
+attributed to the first layer whose heads moved: no earlier layer can have caused it.
 
 transformers does not promise everything that a law compares. Such a difference is a note ("not promised: ...").
 """
@@ -112,7 +112,7 @@ class Behaviour:
             "name": self.name,
             "kind": self.kind,
             "checks": [one.document() for one in self.outcomes],
-            **{"conventions": [], "diagnosis": [], "smallest": None, "hint": None, "maps": None},
+            **{"conventions": [], "diagnosis": [], "smallest": None, "maps": None},
             "backends": [
                 {"name": name, "available": name not in self.missing, "note": note} for name, note in backends.items()
             ],
@@ -184,7 +184,7 @@ def compare(
 
 
 def look_ahead(subject: ModelSubject) -> Outcome:
-    """Change token j: outputs before j must not move. Alone, with [PAD] on the left, and after a cache."""
+    """Change token j: outputs before j must not move, in a text alone, with [PAD] on the left, and after a cache."""
     if not subject.causal:
         return Outcome(None, "an encoder may look ahead")
     with torch.no_grad():
@@ -260,7 +260,7 @@ def real_tokens(lengths: Sequence[int], side: str = "right", longest: int = 0) -
 
 
 def padding(subject: ModelSubject, lengths: Sequence[int], sides: Sequence[str]) -> Outcome:
-    """Pad texts to one length: changing [PAD] moves nothing, and each text gives what it gives alone."""
+    """Pad texts to one length: changing [PAD] must move nothing, and each text must give the same output as alone."""
     if not subject.takes_padding:
         return Outcome(None, "the model takes no mask of [PAD]")
     outcomes, note = {}, ""
@@ -289,7 +289,7 @@ def padding(subject: ModelSubject, lengths: Sequence[int], sides: Sequence[str])
 
 
 def cached_steps(subject: ModelSubject) -> Outcome:
-    """Steps with a cache give what one pass gives: one token at a time, in chunks, and twice from one cache."""
+    """Steps with a cache must give the same as one pass: one token at a time, in chunks, and twice from one cache."""
     if not subject.takes_cache:
         return Outcome(None, "the model has no cache" if subject.causal else "an encoder has no cache")
     length, half, note = subject.length, subject.length // 2, ""
@@ -342,8 +342,11 @@ def run_in_steps(
     )
 
 
-def packed(subject: ModelSubject) -> Outcome:
-    """Two documents in one row, whose positions start again, give what each gives alone."""
+def packed(subject: ModelSubject, with_ones: bool = False, **options: Any) -> Outcome:
+    """Two documents in one row, whose positions start again, must give the same as each alone.
+
+    with_ones: pass a mask in which all tokens are real, as collators do. options: of the run.
+    """
     if not subject.causal or not subject.takes_positions:
         return Outcome(None, "an encoder packs no documents" if not subject.causal else "no position_ids")
     from transformers import masking_utils
@@ -353,7 +356,9 @@ def packed(subject: ModelSubject) -> Outcome:
     positions = torch.cat([torch.arange(half), torch.arange(length - half)])[None]
     original = masking_utils.find_packed_sequence_indices
     with torch.no_grad(), patch.object(masking_utils, "find_packed_sequence_indices", wraps=original) as find:
-        run = subject.run(text, positions=positions)
+        run = subject.run(
+            text, torch.ones_like(text, dtype=torch.bool) if with_ones else None, positions=positions, **options
+        )
     with torch.no_grad():
         first, second = subject.run(text[:, :half]), subject.run(text[:, half:])
     outcome = judge(
@@ -367,10 +372,12 @@ def packed(subject: ModelSubject) -> Outcome:
     kinds = dict.fromkeys(getattr(subject.config, "layer_types", None) or ())
     others = ", ".join(kind for kind in kinds if kind not in ATTENTION_KINDS)
     backend = getattr(subject.config, "_attn_implementation", "")
-    if outcome.holds or (not others and (find.called or "flash" in backend)):
+    usual = not with_ones and not options
+    if outcome.holds or (usual and not others and (find.called or "flash" in backend)):
         return outcome
-    reason = f"layers without attention ({others}) do" if others else f"{backend} attention of this model does"
-    note = f"{reason} not tell documents apart by position_ids, and they differ by {outcome.difference:.2g}"
+    way = "" if usual else ", with a mask of ones," if with_ones else ", with a cache,"
+    reason = f"layers without attention ({others}) do" if others else f"{backend} attention of this model{way} does"
+    note = f"{reason} not tell documents apart by position_ids, and outputs differ by {outcome.difference:.2g}"
     return outcome._replace(holds=None, note=f"{NOT_PROMISED}{note}")
 
 
@@ -383,7 +390,7 @@ ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention")
 def change_projections(subject: ModelSubject, stage: int, projections: list[nn.Module], changed: Tensor) -> Tensor:
     """Return which heads of one attention move when the outputs of some of its projections are changed.
 
-    changed: bool `[text, token, size]`, of which the first text is not changed. Returns bool `[text, token, head]`.
+    changed: bool `[text, token, size]`, False in the first text. Returns bool `[text, token, head]`.
     """
 
     def change(vectors: Tensor) -> Tensor:
@@ -439,8 +446,11 @@ def windows_of(subject: ModelSubject) -> list[int | None]:
 
 
 def key_heads(subject: ModelSubject) -> Outcome:
-    """Query head h reads key head h // group: change one key head's projection, and see which heads move."""
-    checked = False
+    """Query head h reads key head h // group: change a key head at the first tokens, and see which heads move later.
+
+    Only outputs at later tokens count.
+    """
+    checked, middle = False, subject.length // 2
     with torch.no_grad():
         stages = subject.run(subject.texts()).stages
         for stage, place in enumerate(subject.places):
@@ -448,7 +458,13 @@ def key_heads(subject: ModelSubject) -> Outcome:
             for projection, width in place.inputs:
                 if place.output is None or place.part == "cross" or heads == 1 or width % size or width == size:
                     continue
-                order = query_heads_of_parts(subject, stage, projection, width // size, size)
+                changed = torch.zeros(width // size + 1, subject.length, width, dtype=torch.bool)
+                for part in range(width // size):
+                    changed[part + 1, : middle + 1, part * size : (part + 1) * size] = True
+                moved = change_projections(subject, stage, [projection], changed)[:, middle + 1 :].any(1)
+                order = [
+                    row.nonzero()[:, 0].tolist() for row in moved if row.any()
+                ]  # changed queries move no later token
                 if not order or all(len(one) == heads for one in order):
                     continue
                 checked = True
@@ -459,25 +475,10 @@ def key_heads(subject: ModelSubject) -> Outcome:
     return Outcome(True) if checked else Outcome(None, "no projection of key heads was found")
 
 
-def query_heads_of_parts(
-    subject: ModelSubject, stage: int, projection: nn.Module, parts: int, size: int
-) -> list[list[int]]:
-    """Return the query heads at later tokens that each part of a projection's output moves. A part is a head wide.
-
-    Parts that move none, such as those of queries, are left out.
-    """
-    middle = subject.length // 2
-    changed = torch.zeros(parts + 1, subject.length, parts * size, dtype=torch.bool)
-    for part in range(parts):
-        changed[part + 1, : middle + 1, part * size : (part + 1) * size] = True
-    later = change_projections(subject, stage, [projection], changed)[:, middle + 1 :].any(1)  # [part, head]
-    return [row.nonzero()[:, 0].tolist() for row in later if row.any()]
-
-
 def in_order(order: list[list[int]], heads: int) -> bool:
-    """Say whether parts are read by groups of consecutive heads, and the groups follow each other, once or twice.
+    """Return whether consecutive heads read each part, in the order of the parts, which may run through twice.
 
-    A head may read a part of its group without being moved by it, where it looks elsewhere.
+    A head that attends elsewhere may read its part without being moved by it.
     """
     group = max(map(len, order))
     blocks = [{head // group for head in one} for one in order]
@@ -499,6 +500,8 @@ LAWS: dict[str, Callable[[ModelSubject], Outcome]] = {
     "key heads": key_heads,
     "cached steps": cached_steps,
     "packed documents": packed,
+    "packed documents, a mask of ones": partial(packed, with_ones=True),
+    "packed documents, a cache kept": partial(packed, keep_cache=True),
 }
 AGREE = "backends agree"
 BACKENDS = ("eager", "sdpa", "flex_attention", "flash_attention_2")
@@ -516,16 +519,6 @@ def runs_to_compare(subject: ModelSubject) -> list[Situation]:
                 real = real_tokens([length], side, subject.length)
                 runs.append((f"with [PAD] on the {side}", subject.run(subject.texts(), real), real))
     return runs
-
-
-def backends_agree(first: list[Situation], runs: list[Situation]) -> Outcome:
-    """Compare the same runs of two backends, in the coarser dtype of both."""
-    dtypes = [run.stages[-1].vectors.dtype for _, run, _ in (first[0], runs[0])]
-    dtype = min(dtypes, key=lambda one: one.itemsize)
-    outcomes = {}
-    for (situation, expected, real), (_, run, _) in zip(first, runs, strict=True):
-        outcomes[situation] = compare(run.map(lambda v: v.to(dtype)), expected.map(lambda v: v.to(dtype)), real)
-    return judge(outcomes)
 
 
 def examine(
@@ -563,7 +556,12 @@ def examine(
                 elif first is None:
                     outcome = Outcome(None, "the other backends are compared with this one")
                 else:
-                    outcome = backends_agree(first[1], runs)
+                    dtypes = [these[0][1].stages[-1].vectors.dtype for these in (first[1], runs)]
+                    coarser = partial(Tensor.to, dtype=min(dtypes, key=lambda one: one.itemsize))
+                    pairs = zip(first[1], runs, strict=True)
+                    outcome = judge(
+                        {s: compare(b.map(coarser), a.map(coarser), real) for (s, a, real), (_, b, _) in pairs}
+                    )
                     if not outcome.holds:
                         outcome = outcome._replace(note=f"compared with {first[0]}, {outcome.note}")
                 dtype = str(subject.dtype).removeprefix("torch.")

@@ -166,7 +166,6 @@ class ModelSubject:
         """Find attention modules, their projections and the embedding of the tokens, by one pass."""
         if not isinstance(self.model, nn.Module):
             return
-        from transformers.pytorch_utils import Conv1D
 
         texts, calls = self.texts(), list[tuple[nn.Module, Any]]()
 
@@ -190,7 +189,7 @@ class ModelSubject:
         linear: list[tuple[nn.Module, int]] = []  # those called since the last attention
         names = []
         for module, output in calls:
-            if isinstance(module, nn.Linear | Conv1D):
+            if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
                 linear.append((module, output.shape[-1]))
             if module in outermost:
                 parts = set(module.modules())
@@ -273,7 +272,7 @@ class TransformersSubject(ModelSubject):
         source: Tensor | None = None,
         **options: Any,
     ) -> tuple[Tensor, Any]:
-        """Run the model. source: the encoder's text `[text, token]`, whose padding mask `real` then is.
+        """Run the model. source: the encoder's text `[text, token]`; `real` is then its padding mask.
 
         positions: by default those that `generate` gives with a padding mask, in which [PAD] does not count.
         """
@@ -292,7 +291,7 @@ class TransformersSubject(ModelSubject):
         if cache is not None and self.cache_name is not None:
             given[self.cache_name] = cache
         made = self.model(**given)
-        output = next((made[name] for name in ("last_hidden_state", "logits") if name in made), None)
+        output = vectors_of(made)
         if not isinstance(output, Tensor) or output.dim() != 3:
             raise RequestError(f"{type(self.model).__name__} returns no vectors of tokens.")
         return output, next((made[name] for name in CACHES if name in made), None) if keep_cache else None
@@ -309,6 +308,11 @@ class TransformersSubject(ModelSubject):
         return RecordedRun(self.run(decoder_texts, real, source=source).stages[-1:])
 
 
+def vectors_of(made: Any) -> Any:
+    """Return the last vectors, or else the logits, of what a model of transformers returns; None if it has neither."""
+    return next((made[name] for name in ("last_hidden_state", "logits") if name in made), None)
+
+
 @contextmanager
 def hook(module: Any, after: Callable[..., Any]) -> Iterator[None]:
     """Call a function after a module."""
@@ -320,7 +324,7 @@ def hook(module: Any, after: Callable[..., Any]) -> Iterator[None]:
 
 
 def reads_ids(inputs: tuple[Any, ...], texts: Tensor) -> bool:
-    """Say whether a module's inputs are exactly these ids."""
+    """Return whether a module's input is exactly these ids."""
     return bool(inputs) and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], texts)
 
 

@@ -37,7 +37,7 @@ MORE: dict[str, dict[str, Any]] = {
     "gemma3_text": {"final_logit_softcapping": None, "attn_logit_softcapping": 5.0},
     "gemma2": {"attn_logit_softcapping": 2.0},
 }
-# Values that only a model whose layers are of several kinds needs, or whose cuts have a size of their own.
+# More values, for models with layers of several kinds or with their own names of sizes.
 FOR_LAWS: dict[str, dict[str, Any]] = {
     "modernbert": {"local_attention": 8},
     "modernbert-decoder": {"local_attention": 8},
@@ -62,11 +62,11 @@ FOR_LAWS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-KINDS_ELSEWHERE = ("jamba", "bamba")  # whose kinds of layers are made of other values
+KINDS_ELSEWHERE = ("jamba", "bamba")  # they derive the kinds of their layers from other values
 
 
 def small_config(model_type: str, **more: Any) -> Any:
-    """Return a small configuration of a model type. more: values that go before the usual ones."""
+    """Return a small configuration of a model type. more: values that replace the usual ones."""
     from transformers import AutoConfig
 
     known = AutoConfig.for_model(model_type)
@@ -109,7 +109,7 @@ def open_named(name: str) -> Opened:
     except (ImportError, AttributeError) as error:
         raise RequestError(f"there is no {quoted(name)}: {first_line(error)}") from error
     if not (isinstance(named, type) and issubclass(named, nn.Module)):
-        raise RequestError(f"{quoted(name)} is no class of modules")
+        raise RequestError(f"{quoted(name)} is not a class of torch modules")
     config_class = getattr(named, "config_class", None)
     if config_class is None:  # a module of a model: it is checked inside the smallest model
         model_type = module.split(".")[2] if module.startswith("transformers.models.") else ""
@@ -142,7 +142,7 @@ def small_config_of_type(model_type: str) -> Any:
             usual = {"layer_types": [kinds[layer % len(kinds)] for layer in range(SMALL["num_hidden_layers"])], **usual}
         config = small_config(model_type, **usual)
     if not hasattr(config.get_text_config(decoder=True), "vocab_size"):
-        raise RequestError(f"{model_type} reads no text: attncli has texts only")
+        raise RequestError(f"{model_type} reads no text: attncli supports only text")
     return config
 
 
@@ -185,6 +185,18 @@ def open_checkpoint(name: str) -> Opened:
     return Opened(place.name, kind_of(config), make)
 
 
+def open_network(name: str) -> tuple[str, Any, Any]:
+    """Open a checkpoint on disk as it is, with its tokenizer. Returns its name, the network and the tokenizer.
+
+    Raises RequestError as `open_checkpoint` does.
+    """
+    from attncli.text.tokenizer import read_backend
+
+    place = locate(name)
+    check_sha256(place)
+    return place.name, read_network(place, torch.float32).base_model.eval(), read_backend(place.path)
+
+
 def kind_of(config: Any) -> str:
     """Return the kind of model that a configuration describes: encoder, decoder or encoder-decoder."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as WRITERS
@@ -212,5 +224,5 @@ def make_subject(model: Any, causal: bool | None = None) -> TransformersSubject:
             if all(bool(run.stages[-1].vectors.isfinite().all()) for _, run, _ in runs_to_compare(subject)):
                 return subject
         except (RuntimeError, NotImplementedError, ValueError, TypeError):
-            pass  # some of it is made in float32
+            pass  # parts of it compute in float32
     return TransformersSubject(model.float(), causal, torch.float32)

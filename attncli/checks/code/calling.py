@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 def draw(shape: Shape, projections: Projections | None, roles: Roles, crosses: bool = True, seed: int = 0) -> Inputs:
     """Draw vectors of variance 1. crosses: the queries belong to another text than keys and values.
 
-    One parameter that stands for several of them is one tensor.
+    If one parameter serves as several of them, they are one tensor.
     """
     generator = torch.Generator().manual_seed(seed)
     tokens = (shape.queries if crosses else shape.keys, shape.keys, shape.keys)
@@ -70,7 +70,7 @@ def random_pairs(batch: int, queries: int, keys: int, seed: int = 0, diagonal: b
 def some_padding(batch: int, keys: int, left: bool) -> Tensor:
     """Return the real tokens of texts of several lengths, bool `[batch, key]`. The first text has [PAD].
 
-    left: put [PAD] on the left, as causal queries see none on the right.
+    left: put [PAD] on the left, since causal queries never see [PAD] on the right.
     """
     lengths = keys - torch.arange(1, batch + 1) * 2 % (keys - 1)
     real = torch.arange(keys) < lengths[:, None]
@@ -78,14 +78,16 @@ def some_padding(batch: int, keys: int, left: bool) -> Tensor:
 
 
 def with_vectors(inputs: Inputs, change: Callable[[Tensor], Tensor], names: Sequence[str] = VECTORS) -> Inputs:
-    """Change these vectors. Names of the same tensor stay names of one tensor."""
+    """Change these vectors. Names that share a tensor share its changed copy."""
     made = {id(x): change(x) for x in (getattr(inputs, name) for name in names)}
     return inputs._replace(**{name: made.get(id(x), x) for name in VECTORS for x in [getattr(inputs, name)]})
 
 
 def select_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
     """Select tokens of self-attention, in this order."""
-    place = torch.as_tensor(tokens)
+    place, real = torch.as_tensor(tokens), inputs.seen.padding
+    if real is not None:
+        inputs = inputs._replace(seen=inputs.seen._replace(padding=real[:, place]))
     return with_vectors(inputs, lambda x: x[..., place, :])
 
 
@@ -93,50 +95,55 @@ def select_tokens(inputs: Inputs, tokens: Sequence[int] | Tensor) -> Inputs:
 
 
 class ArrayLayout(NamedTuple):
-    """The order of an array's dimensions. put: from our layout to this one; take: back. batch, heads: it has them.
+    """The order of an array's dimensions, in words. ours: attncli's order.
 
-    columns: tokens are columns, and so are the queries of masks and weights. one_query: each text has one query.
-    put_query: for a query that is put in another way than keys and values.
+    Dimensions that are missing in `name` have size 1 in ours. Without a token dimension, each text has one query, and
+    keys and values keep our order.
     """
 
     name: str
-    put: Callable[[Tensor], Tensor]
-    take: Callable[[Tensor], Tensor]
-    batch: bool = True
-    heads: bool = True
-    columns: bool = False
-    one_query: bool = False
-    put_query: Callable[[Tensor], Tensor] | None = None
+    ours: tuple[str, ...]
+
+    def has(self, dimension: str) -> bool:
+        return dimension in self.name.split()
+
+    @property
+    def columns(self) -> bool:
+        """Return whether tokens are columns. Queries are then the columns of masks and weights."""
+        return self.name.endswith("token")
+
+    def put(self, x: Tensor, is_query: bool = False) -> Tensor:
+        """Convert an array from our layout to this one."""
+        if not self.has("token"):
+            return x[:, 0] if is_query and not self.has("1") else x
+        names = self.name.split()
+        kept = [name for name in self.ours if name in names]
+        kept_only = x[tuple(slice(None) if name in names else 0 for name in self.ours)]
+        return kept_only.permute([kept.index(name) for name in names])
+
+    def take(self, x: Tensor, is_query: bool = True) -> Tensor:
+        """Convert an array from this layout to ours. Raises RuntimeError for another number of dimensions."""
+        if not self.has("token"):
+            return x[:, None] if is_query and not self.has("1") else x
+        names = self.name.split()
+        ordered = x.permute([names.index(name) for name in self.ours if name in names])
+        return ordered[tuple(slice(None) if name in names else None for name in self.ours)]
 
 
-def turn(x: Tensor) -> Tensor:
-    """Exchange the last two dimensions. Raises IndexError for fewer."""
-    return x.transpose(-2, -1)
-
-
-# Ours is [batch, token, d_model] with projections, [batch, head, token, d] without.
-PROJECTED = (
-    ArrayLayout("batch token d_model", lambda x: x, lambda x: x, heads=False),
-    ArrayLayout(
-        "batch d_model", lambda x: x, lambda x: x[:, None], heads=False, one_query=True, put_query=lambda x: x[:, 0]
-    ),
-    ArrayLayout("batch 1 d_model", lambda x: x, lambda x: x, heads=False, one_query=True),
-    ArrayLayout("token batch d_model", lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1), heads=False),
-    ArrayLayout("token d_model", lambda x: x[0], lambda x: x[None], batch=False, heads=False),
-    ArrayLayout("batch d_model token", turn, turn, heads=False, columns=True),
-    ArrayLayout("d_model token", lambda x: turn(x[0]), lambda x: turn(x)[None], batch=False, heads=False, columns=True),
-)
-BY_HEADS = (
-    ArrayLayout("batch head token d", lambda x: x, lambda x: x),
-    ArrayLayout("batch token head d", lambda x: x.transpose(1, 2), lambda x: x.transpose(1, 2)),
-    ArrayLayout("batch token d", lambda x: x[:, 0], lambda x: x[:, None], heads=False),
-    ArrayLayout("head token d", lambda x: x[0], lambda x: x[None], batch=False),
-    ArrayLayout("token d", lambda x: x[0, 0], lambda x: x[None, None], batch=False, heads=False),
-    ArrayLayout("batch head d token", turn, turn, columns=True),
-    ArrayLayout(
-        "d token", lambda x: turn(x[0, 0]), lambda x: turn(x)[None, None], batch=False, heads=False, columns=True
-    ),
-)
+PROJECTED = [
+    ArrayLayout(name, ("batch", "token", "d_model"))
+    for name in (
+        *("batch token d_model", "batch d_model", "batch 1 d_model", "token batch d_model", "token d_model"),
+        *("batch d_model token", "d_model token"),
+    )
+]
+BY_HEADS = [
+    ArrayLayout(name, ("batch", "head", "token", "d"))
+    for name in (
+        *("batch head token d", "batch token head d", "batch token d", "head token d", "token d"),
+        *("batch head d token", "d token"),
+    )
+]
 
 
 class Encoding(NamedTuple):
@@ -152,9 +159,9 @@ class Encoding(NamedTuple):
     @property
     def meaning(self) -> str:
         if self.shape == LENGTHS:
-            return "so many keys are allowed"
+            return "the number of allowed keys"
         one = {"bool": "True", "float": "1.0", "int": "1"}[self.dtype]
-        return f"{one} = {self.means}" if self.means != "added" else "-inf is added where it is forbidden"
+        return f"{one} = {self.means}" if self.means != "added" else "0 = allowed, -inf = forbidden (added)"
 
     @property
     def dimensions(self) -> str:
@@ -162,18 +169,17 @@ class Encoding(NamedTuple):
 
 
 LENGTHS = "lengths"
-LISTED = 3  # shapes of a mask
+LISTED = 3  # shapes of a mask that a description names
 MEANINGS = (
     ("allowed", "bool"),
     ("forbidden", "bool"),
-    ("added", "float"),
     ("allowed", "int"),
     ("allowed", "float"),
     ("forbidden", "int"),
     ("forbidden", "float"),
+    ("added", "float"),
 )
-USUAL = MEANINGS[:3]
-SHAPES: dict[str, Callable[[Tensor, int], Tensor]] = {  # of [batch, 1, query, key] and the number of heads
+SHAPES: dict[str, Callable[[Tensor, int], Tensor]] = {  # from [batch, 1, query, key] and the number of heads
     "query key": lambda mask, heads: mask[0, 0],
     "batch 1 query key": lambda mask, heads: mask,
     "batch query key": lambda mask, heads: mask[:, 0],
@@ -188,19 +194,19 @@ OF_PADDING = ("batch key", "batch 1 1 key", "batch 1 key")
 OF_TEXTS = ("batch 1 query key", "batch query key")
 
 
-def encodings(role: str, means: str | None) -> Iterator[Encoding]:
-    """Yield the encodings of a mask, the likeliest first. means: only those with this meaning."""
+def encodings(role: str, declared: str | None) -> Iterator[Encoding]:
+    """Yield the encodings of a mask, the likeliest first. declared: only those with this meaning."""
     if role == LENGTHS:
         yield Encoding(LENGTHS, "allowed", "int")
         return
     for meaning, dtype in MEANINGS:
         for shape in SHAPES if role == "mask" else OF_PADDING:
-            if means in (None, meaning):
+            if declared in (None, meaning):
                 yield Encoding(shape, meaning, dtype)
 
 
 def encode(mask: Tensor, encoding: Encoding, heads: int) -> Tensor | None:
-    """Encode `[batch, 1, query, key]`, True = may attend. Return None if that shape can't express it."""
+    """Encode a mask `[batch, 1, query, key]`, True = may attend. Return None if the encoding can't express it."""
     if encoding.shape == LENGTHS:
         lengths = mask[:, 0, 0].sum(-1)
         prefix = torch.arange(mask.shape[-1]) < lengths[:, None]
@@ -217,9 +223,9 @@ def encode(mask: Tensor, encoding: Encoding, heads: int) -> Tensor | None:
 
 
 def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
-    """Return "mask: True = allowed, as [query, key] or [batch, key] or 2 other ways"."""
+    """Return "mask: True = allowed, as [query, key] or [batch, key] or 2 other shapes"."""
     shapes, more = [one.dimensions for one in understood[:LISTED]], len(understood) - LISTED
-    others = f" or {more} other way{'s' if more > 1 else ''}" if more > 0 else ""
+    others = f" or {more} other shape{'s' if more > 1 else ''}" if more > 0 else ""
     return f"{role}: {understood[0].meaning}, as {' or '.join(shapes)}{others}"
 
 
@@ -227,18 +233,23 @@ def describe_encodings(role: str, understood: Sequence[Encoding]) -> str:
 
 
 class CallForm(NamedTuple):
-    """The roles of the parameters, the layout of the arrays, and the encodings of masks, by role."""
+    """The roles of the parameters, the layout of the arrays, and the encodings of masks, by role.
+
+    flags: unusual values of other parameters, by name. training: call in training mode.
+    """
 
     roles: Roles
     layout: ArrayLayout
     encodings: dict[str, Encoding] = {}  # noqa: RUF012  (never changed)
+    flags: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+    training: bool = False
 
     def can_express(self, inputs: Inputs) -> bool:
-        if not self.layout.batch and inputs.query.shape[0] > 1:
+        if not self.layout.has("batch") and inputs.query.shape[0] > 1:
             return False
-        if self.layout.one_query and inputs.query.shape[-2] > 1:
+        if not self.layout.has("token") and inputs.query.shape[-2] > 1:
             return False
-        if inputs.projections is None and not self.layout.heads and inputs.query.shape[1] > 1:
+        if inputs.projections is None and not self.layout.has("head") and inputs.query.shape[1] > 1:
             return False
         if not self.roles.crosses and inputs.query.shape != inputs.key.shape:
             return False
@@ -282,8 +293,9 @@ class CallForm(NamedTuple):
         vectors = vectors_by_role(inputs)
         for name, role in self.roles.places:
             if role in vectors:
-                put = self.layout.put_query if role in ("query", "x") else None
-                value: Any = (put or self.layout.put)(vectors[role])
+                value: Any = self.layout.put(vectors[role], is_query=role in ("query", "x"))
+            elif name in self.flags:
+                value = self.flags[name]
             elif role in ("causal", "average"):
                 value = role == "causal" and inputs.seen.causal
             elif role == "returns":
@@ -298,7 +310,7 @@ class CallForm(NamedTuple):
                 arguments.append(value)
             else:
                 keywords[name] = value
-        return CodeCall(tuple(arguments), keywords, dtype, **how)
+        return CodeCall(tuple(arguments), keywords, dtype, training=self.training, **how)
 
 
 def vectors_by_role(inputs: Inputs) -> dict[str, Tensor]:
@@ -310,7 +322,7 @@ def vectors_by_role(inputs: Inputs) -> dict[str, Tensor]:
 class Trial:
     """A call and what it returned.
 
-    dtype: of the inputs and weights. precision: in which the subject computes, if that is coarser.
+    dtype: of the inputs and weights. precision: the dtype in which the subject computes, if that is coarser.
     """
 
     form: CallForm
@@ -351,7 +363,7 @@ class Trial:
         batch, heads, pair = inputs.query.shape[0], inputs.heads, (inputs.query.shape[-2], inputs.key.shape[-2])
         for array in self.returned.arrays:
             array = array.mT if self.form.layout.columns and array.dim() > 1 else array
-            if self.form.layout.put_query is not None and array.shape in ((batch, pair[1]), (batch, pair[1], 1)):
+            if not self.form.layout.has("token") and array.shape in ((batch, pair[1]), (batch, pair[1], 1)):
                 array = array.reshape(batch, *pair)
             if array.shape == (batch, heads, *pair):
                 yield array
@@ -382,9 +394,9 @@ class Trial:
         return as_dtype(self.inputs, getattr(torch, self.dtype))
 
     def fits(self, formula: Formula, padded: bool = True, nowhere: bool = True) -> bool:
-        """Return whether the formula gives the same, or fails as well.
+        """Return whether the formula gives the same output, or both fail.
 
-        padded: compare queries that are [PAD] too. nowhere: compare queries that may see nothing too.
+        padded: compare queries that are [PAD] too. nowhere: compare fully masked rows too.
         """
         inputs = self.rounded_inputs
         try:
@@ -397,9 +409,11 @@ class Trial:
         ignored = None if padded else padded_queries(self.inputs)
         if not nowhere and ours.nowhere is not None:
             ignored = ours.nowhere.any(1) if ignored is None else ignored | ours.nowhere.any(1)
-        if difference(output, ours.output, ours.nowhere, ignored) <= self.tolerance:
+        sizes = ours.output.nan_to_num(posinf=0.0, neginf=0.0).abs().amax(-1, keepdim=True) / HUGE
+        theirs, expected = (x / sizes.clamp(min=1.0) for x in (output, ours.output))
+        if difference(theirs, expected, ours.nowhere, ignored) <= self.tolerance:
             return True
-        # A fully masked row that is NaN can carry that into other rows.
+        # NaN in a fully masked row can spread to other rows.
         if not output.isnan().any():
             return False
         return difference(output, replace(formula, forbid=keep)(inputs).output, None, ignored) <= self.tolerance
@@ -407,9 +421,10 @@ class Trial:
 
 # --- comparing --------------------------------------------------------------------------------------------
 
-# The order of sums and the exp of fused kernels explain so many steps of the dtype, for scores and outputs of about 1.
+# For scores and outputs of about 1, the order of sums and the exp of fused kernels explain differences of so many eps.
 STEPS = {"float64": 2**18, "float32": 32}
 HALF_STEPS = 8
+HUGE = 10.0  # larger outputs, which some mistakes give, are compared relative to their size
 
 
 def as_dtype(values: Any, dtype: torch.dtype) -> Any:
@@ -427,9 +442,9 @@ def padded_queries(inputs: Inputs) -> Tensor:
 
 
 def difference(theirs: Tensor, ours: Tensor, nowhere: Tensor | None = None, ignored: Tensor | None = None) -> float:
-    """Return the largest absolute difference. It is infinite where only one of both is NaN.
+    """Return the largest absolute difference. It is infinite if only one of the two is NaN.
 
-    nowhere: queries that may see nothing, whose output may be NaN. ignored: bool `[batch, query]`.
+    nowhere: fully masked rows, whose output may be NaN. ignored: bool `[batch, query]`.
     """
     theirs, ours = theirs.double(), ours.double()
     if ignored is not None:

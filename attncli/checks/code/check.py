@@ -1,64 +1,77 @@
-"""Check somebody's attention: find out how it is called, examine it, and name its mistakes."""
+"""Check a user's attention: find out how it is called, examine it, and name its mistakes."""
 
 import linecache
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from inspect import Parameter
 from typing import Any
 
-from attncli.attention.mistakes import MISTAKES
+import torch
+
+from attncli.attention.mistakes import MISTAKES, Mistake
 from attncli.attention.mistakes.known import DROPOUT
 from attncli.base import choices
-from attncli.base.choices import check_instance, check_optional_text
 from attncli.base.errors import RequestError
-from attncli.checks.code.calling import BY_HEADS, describe_encodings, difference
-from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, Examination
-from attncli.checks.code.fitting import FilledSubject, Fit, definitions, diagnose, runs_once
-from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, Options, adapter, role_of
+from attncli.checks.code.calling import describe_encodings, difference
+from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, WITH_CACHE, Examination
+from attncli.checks.code.fitting import UNUSED, FilledSubject, Fit, definitions, diagnose, runs_once
+from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, adapter, role_of
 from attncli.checks.code.result import CheckResult, Finding, diagnosis_of
-from attncli.checks.code.subject import Subject, is_number, is_variadic
+from attncli.checks.code.subject import CodeCall, Subject, is_number, is_variadic
 from attncli.checks.code.transplant import RealLayers, check_with_layer
 from attncli.checks.machine import one_thread
 
+FAST = re.compile(
+    "flash|fast|sdpa|fused|kernel|efficient|optimi|chunk|torch", re.IGNORECASE
+)  # flags that select a kernel, not an output
 
-def check(
-    thing: Any,
-    layout: str | None = None,
-    means: choices.MaskMeans | None = None,
-    map: Mapping[str, str] | None = None,
-    give: Mapping[str, Any] | None = None,
-    nowhere: choices.Nowhere = "any",
-) -> CheckResult:
+
+def check(thing: Any, nowhere: choices.Nowhere = "any") -> CheckResult:
     """Check a function of (query, key, value[, mask]), a module or its class against the formula.
 
-        assert (result := attncli.check(MyAttention)).right, result
+        assert (result := attncli.check(MyAttention)).right, str(result)
 
-    `Options` explains the other arguments.
+    nowhere: the output that fully masked rows may have.
 
-    Raises RequestError if it can't be checked, with a remedy; TypeError for arguments of other types.
+    Raises RequestError if it can't be checked, with a remedy.
     """
-    check_optional_text("layout", layout)
-    for name, given in (("map", map), ("give", give)):
-        if given is not None:
-            check_instance(name, given, Mapping, "give a dictionary with the names of parameters")
-    return check_subject(Subject(thing), Options(layout, means, map or {}, give or {}, nowhere))
+    return check_subject(Subject(thing), nowhere)
 
 
-def check_subject(subject: Subject, options: Options, layers: RealLayers | None = None) -> CheckResult:
-    """Check a subject on one thread. layers: return a real layer, whose weights are put into it at last."""
-    choices.check("nowhere", options.nowhere, choices.Nowhere)
-    if options.means is not None:
-        choices.check("meaning of a mask", options.means, choices.MaskMeans)
+def check_subject(subject: Subject, nowhere: choices.Nowhere, layers: RealLayers | None = None) -> CheckResult:
+    """Check a subject on one thread. layers: returns a real layer, whose weights the subject is also given."""
+    choices.check("nowhere", nowhere, choices.Nowhere)
     try:
         with one_thread():
-            return check_attention(subject, options, layers)
-    except NeedsAdapterError as error:
-        raise RequestError(f"{error}, or by an adapter at the end of the file\n{adapter(subject)}") from error
+            return check_attention(subject, nowhere, layers)
+    except RequestError as error:
+        if (advice := advise_for_model(subject)) is not None:
+            raise RequestError(advice) from error
+        if not isinstance(error, NeedsAdapterError):
+            raise
+        raise RequestError(f"{error}: paste an adapter below the code and check it\n{adapter(subject)}") from error
 
 
-def check_attention(subject: Subject, options: Options, layers: RealLayers | None) -> CheckResult:
-    attention = FilledSubject(subject, options, ModuleSizes())
+def advise_for_model(subject: Subject) -> str | None:
+    """Return how to check a whole model, which reads ids; None for anything else."""
+    modules = subject.instance.modules() if isinstance(subject.instance, torch.nn.Module) else ()
+    embedding = next((one for one in modules if isinstance(one, torch.nn.Embedding)), None)
+    if embedding is None:
+        return None
+    ids = torch.arange(6).reshape(2, 3) % embedding.num_embeddings
+    returned = subject.call(CodeCall((ids,), {}, "float32"))
+    if not any(one.shape[:2] == ids.shape and one.dim() == 3 for one in returned.arrays):
+        return None
+    masks = [one.name for one in subject.parameters[1:] if role_of(one.name) in ("mask", "padding")]
+    call = f", call=lambda ids, real: model(ids, {masks[0]}=real)" if masks else ""
+    return (
+        f"{subject.name} is a whole model, which is checked in a test: model = {subject.name}(...).eval(); "
+        f"attncli.testing.assert_no_leak(model, vocab_size={embedding.num_embeddings}{call})"
+    )
+
+
+def check_attention(subject: Subject, nowhere: choices.Nowhere, layers: RealLayers | None) -> CheckResult:
+    attention = FilledSubject(subject, ModuleSizes(), nowhere)
     tried = attention.trials()
     first = tried[0][0]
     second = attention.run(first.form, first.reading, first.inputs, first.dtype).returned
@@ -71,27 +84,35 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
         tried = attention.trials()
     unmasked = attention.fit(tried)
     fit = attention.fit_masks(unmasked)
-    examination = Examination(attention, fit, options.nowhere)
+    examination = Examination(attention, fit)
     checks = [*examination.checks(), *check_name(subject, examination)]
-    note = "it draws something anew each time, in eval too"
-    checks.append(Finding("the same twice", False, note=note) if random else examination.check_twice())
-    implied = attention.implied(fit.reading)
-    if implied:
-        checks.append(Finding("its weights", False, note="there is no W_V"))
+    note = "its output is random, even in eval mode"
+    checks.append(Finding("deterministic", False, note=note) if random else examination.check_twice())
+    implied = [*attention.implied(fit.reading), *unmasked.unused]
+    checks += [
+        Finding("its weights" if not one.says.startswith("that has") else "its parts", False, note=one.says)
+        for one in implied
+    ]
     smallest = examination.smallest() if any(check.holds is False for check in checks) else ""
-    checks += check_one_head(examination)  # after which the subject has one head
+    unclear: list[str] = []
+    if all(check.holds is not False or check.name == WITH_CACHE for check in checks) and not random:
+        more, others, unclear = check_variants(examination)
+        checks, implied = [*checks, *more], [*implied, *others]
     maps = None
     if layers is not None:
         more, maps = check_with_layer(attention, fit, layers)
         checks += more
     is_wrong = any(check.holds is False for check in checks)
-    unchecked = tuple(one.name for one in subject.parameters if is_never_given(one, attention, fit))
+    unchecked = tuple(
+        one.name for one in subject.parameters if is_never_given(one, attention, fit, checks) or one.name in unclear
+    )
     if attention.roles.masks and not fit.accepted and not is_wrong:
         named = ", ".join(name for name, role in attention.roles.places if role in MASKS)
-        raise NeedsAdapterError(f"no form of its mask ({named}) is understood: give its meaning by --mask-means")
+        raise NeedsAdapterError(f"its mask ({named}) has no known form, such as bool [query, key]")
     mistakes = [*implied, *(one for one in MISTAKES if random and one.name == DROPOUT)]
     if is_wrong and (unmasked.known or unmasked.mistakes):
-        mistakes += [one for one in diagnose(fit, examination.trials, options.nowhere != "any") if one not in mistakes]
+        found = diagnose(fit, attention, examination.trials, nowhere != "any")
+        mistakes += [one for one in (*examination.of_steps, *found) if one not in mistakes]
     return CheckResult(
         subject.name,
         tuple(checks),
@@ -99,9 +120,39 @@ def check_attention(subject: Subject, options: Options, layers: RealLayers | Non
         tuple(diagnosis_of(one, subject) for one in mistakes),
         "" if mistakes else smallest,
         unchecked,
-        find_hint(attention, unmasked, fit, bool(mistakes)) if is_wrong else "",
         maps,
     )
+
+
+def check_variants(examination: Examination) -> tuple[list[Finding], list[Mistake], list[str]]:
+    """Check every other way to call it. Return the checks, the mistakes, and the flags of unknown meaning."""
+    checks: list[Finding] = []
+    mistakes: list[Mistake] = []
+    unclear: list[str] = []
+    flags = {name for name, role in examination.roles.places if role in ("flag", "scale") and not FAST.search(name)}
+    scales = {name for name, role in examination.roles.places if role == "scale"}
+    for name, other in examination.variants():
+        check = examination.check_variant(name, other)
+        idle = (
+            check.holds is False
+            and name.split()[-1] in scales
+            and all(one.fits(examination.fit.formula) for one in other.trials)
+        )
+        if idle:
+            says = f"that has the parameter {name.split()[-1]}, which changes nothing"
+            mistakes.append(Mistake(UNUSED, says, "", "multiply the scores by it, or remove it", "scale", ()))
+        elif check.holds is False and (unknown := [flag for flag in flags if flag in re.split(r"\W+", name)]):
+            unclear += unknown
+            continue
+        checks.append(check)
+        if check.holds is False and not mistakes:
+            remedy = "return the same output with any flags, and in training mode if dropout is 0"
+            mistakes = [Mistake("another output", f"whose output differs {name}", "", remedy, "flag", ())]
+            if check.note == "deterministic":
+                mistakes += [one for one in MISTAKES if one.name == DROPOUT]
+            else:
+                mistakes += diagnose(other.fit, other.attention, other.trials, other.nowhere != "any")
+    return checks, mistakes, unclear
 
 
 def check_name(subject: Subject, examination: Examination) -> list[Finding]:
@@ -117,9 +168,11 @@ def check_name(subject: Subject, examination: Examination) -> list[Finding]:
     return [Finding("hides the future, as its name says", examination.causal)]
 
 
-def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit) -> bool:
+def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit, checks: Sequence[Finding]) -> bool:
     """Return whether no trial gives this parameter. Dropout, and the size of a window or softcap, do not count."""
     role = dict(attention.roles.places).get(parameter.name)
+    if parameter.name in dict(attention.roles.of_query):
+        return not any(one.name.startswith(f"{parameter.name} hides") and one.holds is not None for one in checks)
     if role is not None:
         return role in MASKS and role not in fit.accepted
     guessed = role_of(parameter.name)
@@ -127,46 +180,15 @@ def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit) -> 
     return not is_read and not is_variadic(parameter)
 
 
-def check_one_head(examination: Examination) -> list[Finding]:
-    """Examine a class with one head, if its constructor takes a number of heads."""
-    subject, name = examination.attention.subject, "one head"
-    if not any(role_of(one.name) == "heads" for one in subject.constructor):
-        return []
-    try:
-        attention = FilledSubject(subject, examination.attention.options, ModuleSizes(heads=1, key_heads=1))
-        attention.dropout = examination.attention.dropout
-        tried, fit = attention.trials(), examination.fit
-        # Where nothing explains several heads, one head needs no search.
-        fit = attention.fit(tried) if fit.known else replace(fit, reading=tried[0][0].reading)
-    except RequestError as error:
-        return [Finding(name, None, note=f"it can't be made so: {error}")]
-    formula = fit.formula if fit.known else examination.fit.formula
-    other = Examination(attention, replace(examination.fit, reading=fit.reading, formula=formula), examination.nowhere)
-    check = other.compare(name, other.draw())
-    examination.trials += other.trials
-    return [check]
-
-
 def describe_conventions(fit: Fit, checks: Sequence[Finding]) -> list[str]:
-    """Describe how it is called, and where it is right in another way than the formula here."""
+    """Describe how the code is called, and which conventions it has that differ from attncli's."""
     layout = fit.form.layout
     lines = [*fit.conventions, f"arrays are [{', '.join(layout.name.split())}]"]
+    lines += (
+        ["if the batch came first, texts would attend to each other"] if layout.name == "token batch d_model" else []
+    )
     lines += [fit.reading.note] if fit.reading is not None and fit.reading.note else []
     masks = [describe_encodings(role, encodings) for role, encodings in fit.accepted.items()]
     lines += [mask.replace("query, key", "key, query") if layout.columns else mask for mask in masks]
     notes = [check.note for check in checks if check.name == NOWHERE and check.holds and check.note != GIVES_ZERO]
-    return [*lines, *(f"{NOWHERE}: {note} (--nowhere zero makes that wrong)" for note in notes)]
-
-
-def find_hint(attention: FilledSubject, unmasked: Fit, fit: Fit, is_named: bool) -> str:
-    """Return the option with which it may be right: other meanings of its mask, or arrays of fewer dimensions."""
-    if unmasked.known and not unmasked.mistakes:
-        return "" if fit.known or is_named else "its mask is not understood: --mask-means says what it means"
-    if attention.options.layout is not None or fit.reading is not None:
-        return ""
-    for layout in reversed(BY_HEADS):
-        fewer = layout.batch + layout.heads < fit.form.layout.batch + fit.form.layout.heads
-        if fewer and attention.is_right(layout.name):
-            dimensions = ", ".join(layout.name.split())
-            return f"it is right where it is called with [{dimensions}]: --layout '{layout.name}'"
-    return ""
+    return [*lines, *(f"{NOWHERE}: {note} (wrong with --nowhere zero)" for note in notes)]

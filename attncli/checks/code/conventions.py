@@ -1,20 +1,22 @@
-"""The formula under conventions and with parts of its own, with one mistake, or with two."""
+"""Variants of the formula: with other conventions, with additional parts, and with one or two mistakes."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attncli.attention.mistakes import (
     MISTAKES,
     RIGHT,
+    Affine,
     Formula,
     Mistake,
+    Projections,
     Replacement,
     Sizes,
     change_steps,
@@ -33,32 +35,36 @@ from attncli.attention.positions import Rotary, alibi_slopes
 from attncli.checks.code.calling import NO_FORMULA, Trial, difference
 
 CAUSAL: Replacement = {"seen": lambda seen: seen._replace(causal=True)}
-# Ways to be right: one of each group, "" being the formula's own.
+# Conventions, all of them right. A variant has one of each group; "" is the formula's own.
 HIDING: Mapping[str, Replacement] = {
     "": {},
     "causal by itself": CAUSAL,
     "causal by itself, counted from the first key": {**CAUSAL, "first": from_the_start},
 }
+# Some code is causal only if no mask is passed: is_causal=mask is None.
+UNLESS_MASKED = "causal by itself, unless a mask is passed"
+MASKED_ONLY: Replacement = {"seen": lambda seen: seen._replace(causal=seen.causal and seen.hides_nothing)}
 HEADS: Mapping[str, Replacement] = {
     "": {},
-    "heads take turns: element i is of head i mod heads": {"split": split_interleaved, "join": join_interleaved},
+    "heads take turns: element i belongs to head i mod heads": {"split": split_interleaved, "join": join_interleaved},
 }
-FAR = 0.1  # a difference of outputs of about 1, for a temperature that is right within a thousandth
-TIMES_FINER = 26  # by 4 each time: as fine as float64 is
-MOST = 8  # conventions under which mistakes are looked for
-FEW = 3  # ways of making each of two mistakes
+LONGEST = 10**6  # tokens
+FAR = 0.1  # no temperature fits if the best one, found to a thousandth, leaves outputs of about 1 further apart
+TIMES_FINER = 26  # steps of the search, each 4 times finer, down to the precision of float64
+FEW = 3  # variants of each mistake that are tried in pairs of mistakes
 MASK_STEPS = {"seen", "allow", "padding", "hide", "forbid"}  # they matter only under a mask
 
 
 class FormulaPart(NamedTuple):
-    """A part that the formula lacks, in one of several ways. needed: the attention always has it.
+    """A part that the formula lacks, such as ALiBi. ways: its variants by name. needed: the code always has it.
 
-    mistakes: those that are made with this part.
+    mistakes: those that people make in this part. declared: the name of what the source declares, or "".
     """
 
     ways: Mapping[str, Replacement]
     needed: bool = False
     mistakes: tuple[Mistake, ...] = ()
+    declared: str = ""
 
 
 Candidate = tuple[tuple[Mistake, ...], tuple[str, ...], Formula, Formula]
@@ -66,11 +72,6 @@ Candidate = tuple[tuple[Mistake, ...], tuple[str, ...], Formula, Formula]
 
 def is_causal(conventions: Sequence[str]) -> bool:
     return any(name.startswith("causal") for name in conventions)
-
-
-def is_ordered(conventions: Sequence[str]) -> bool:
-    """Return whether the order of the tokens matters without a mask."""
-    return any(re.match("causal|rotary|ALiBi|a window", name) for name in conventions)
 
 
 def bases(parts: Sequence[FormulaPart]) -> Iterator[tuple[tuple[str, ...], Formula]]:
@@ -84,29 +85,36 @@ def bases(parts: Sequence[FormulaPart]) -> Iterator[tuple[tuple[str, ...], Formu
             yield tuple(name for name in names if name), made
 
 
-def candidates(trials: Sequence[Trial], parts: Sequence[FormulaPart]) -> Iterator[Candidate]:
-    """Yield one mistake, then two, with the conventions, the formula with both, and the formula without mistakes."""
+def candidates(trials: Sequence[Trial], parts: Sequence[FormulaPart], known: Sequence[Mistake]) -> Iterator[Candidate]:
+    """Yield one mistake, the conventions, the formula with both, and the formula without the mistake."""
     for part in parts:
-        others = list(bases([one for one in parts if one is not part]))
-        way, change = next(iter(part.ways.items()))
-        for mistake, (names, base) in product(part.mistakes, others):
-            right = change_steps(base, change)
-            if right is not None:
-                yield from (((mistake,), (way, *names), made, right) for made in with_mistakes(base, (mistake,)))
-    conventions = list(bases(parts))[:MOST]
-    for mistake, (names, base) in product(MISTAKES, conventions):
-        if is_causal(names) or shows_unmasked(mistake):
+        yield from with_part_mistakes(part, bases([one for one in parts if one is not part]))
+    conventions = list(bases(parts))
+    for mistake, (names, base) in product(known, conventions):
+        if is_causal(names) or shows_unmasked(mistake) or trials[0].inputs.seen.padding is not None:
             yield from (((mistake,), names, made, base) for made in with_mistakes(base, (mistake,)))
     temperature = next(mistake for mistake in MISTAKES if mistake.name == TEMPERATURE)
     for names, base in conventions:
-        made = change_steps(
-            base, {"scale": partial(with_temperature, temperature=nearest_temperature(trials[0], base))}
-        )
+        nearest = partial(with_temperature, temperature=nearest_temperature(trials[0], base))
+        made = change_steps(base, {"scale": nearest})
         if made is not None:
             yield (temperature,), names, made, base
-    for mistakes, (names, base) in product(combinations(MISTAKES, 2), conventions[:3]):
+
+
+def pairs_of(parts: Sequence[FormulaPart], known: Sequence[Mistake]) -> Iterator[Candidate]:
+    """Yield two mistakes at a time, as `candidates` does."""
+    for mistakes, (names, base) in product(combinations(known, 2), list(bases(parts))[:4]):
         if is_causal(names) or all(map(shows_unmasked, mistakes)):
             yield from ((mistakes, names, made, base) for made in with_mistakes(base, mistakes, FEW))
+
+
+def with_part_mistakes(part: FormulaPart, others: Iterable[tuple[tuple[str, ...], Formula]]) -> Iterator[Candidate]:
+    """Yield the mistakes in a part, in a formula that has the other parts."""
+    way, change = next(iter(part.ways.items()))
+    for (names, base), mistake in product(others, part.mistakes):
+        right = change_steps(base, change)
+        if right is not None:
+            yield from (((mistake,), (way, *names), made, right) for made in with_mistakes(base, (mistake,)))
 
 
 def shows_unmasked(mistake: Mistake) -> bool:
@@ -133,50 +141,77 @@ def nearest_temperature(trial: Trial, base: Formula) -> float:
     return float(10**best)
 
 
-# --- parts that the source, a weight or an argument tells of ------------------------------------------------
+# --- parts that the source, a weight or an argument declares ----------------------------------------------
 
 
-def rotary_part(source: str) -> FormulaPart:
-    """Rotary positions in both orders of pairs, with the bases that the source names."""
-    rates = [1e4, *(base for base in (5e5, 1e6) if re.search(f"{base:.0f}|{base:_.0f}|{base:g}", source))]
+def mistake(name: str, says: str, remedy: str, step: str, *changes: Replacement) -> Mistake:
+    """Make a mistake in a part."""
+    return Mistake(name, says, "", remedy, step, changes)
+
+
+def rotary_part(rates: Iterable[float], declared: str) -> FormulaPart:
+    """Return rotary positions in both orders of pairs, with each of these bases."""
     orders = {"pairs half a head apart": False, "pairs side by side": True}
-    ways: dict[str, Replacement] = {
-        f"rotary positions, {order}{'' if base == 1e4 else f', base {base:g}'}": {
-            "place": partial(rotate, interleaved=interleaved, base=base)
-        }
-        for base, (order, interleaved) in product(rates, orders.items())
-    }
-    pairs = Mistake(
-        "rotary pairs",
-        "whose vectors are turned in pairs of one order by angles in the other",
-        "",
-        "lay the angles out as the pairs lie: cat([a, a]) for halves, repeat_interleave(2) for neighbours",
-        "turn",
-        tuple({"place": partial(rotate_mixed, interleaved=interleaved)} for interleaved in (False, True)),
+    named = [(base, order, partial(rotate, interleaved=orders[order], base=base)) for base in rates for order in orders]
+    turns = [turn for *_, turn in named]
+    exponents = product(rates, orders.values(), (0.5, 2.0))
+    return FormulaPart(
+        {
+            f"rotary positions, {order}{'' if base == 1e4 else f', base {base:g}'}": {"place": turn}
+            for base, order, turn in named
+        },
+        mistakes=(
+            mistake(
+                "rotary pairs",
+                "whose vectors are rotated in pairs of one order by angles for the other",
+                "lay the angles out as the pairs: cat([a, a]) for halves, repeat_interleave(2) for neighbours",
+                "turn",
+                *({"place": partial(rotate_mixed, interleaved=order)} for order in (False, True)),
+            ),
+            mistake(
+                "rotary on values",
+                "whose values are rotated too",
+                "rotate queries and keys, but not values",
+                "turn",
+                *({"place": turn, "weigh": partial(weigh_turned, turn=turn)} for turn in turns),
+            ),
+            mistake(
+                "rotary on one side",
+                "in which only the queries or only the keys are rotated",
+                "rotate both, so that scores depend on the distance",
+                "turn",
+                *({"norm": partial(turn_one, turn=turn, of_query=side)} for turn in turns for side in (True, False)),
+            ),
+            mistake(
+                "rotary frequencies",
+                "whose vectors are rotated by the wrong angles, such as position · base^(-i / d)",
+                "rotate pair i by position · base^(-2 i / d): arange(0, d, 2) / d",
+                "turn",
+                *({"place": partial(rotate, interleaved=order, base=base**power)} for base, order, power in exponents),
+            ),
+        ),
+        declared=declared,
     )
 
-    def turn_values(turn: Callable[..., Tensor]) -> Replacement:
-        return {"place": turn, "weigh": lambda weights, key, value: weights @ turn(value, 0)}
 
-    values = Mistake(
-        "rotary on values",
-        "whose values are turned too",
-        "",
-        "turn queries and keys, but not values",
-        "turn",
-        tuple(turn_values(way["place"]) for way in ways.values()),
-    )
-    return FormulaPart(ways, mistakes=(pairs, values))
+def weigh_turned(weights: Tensor, key: Tensor, value: Tensor, turn: Callable[..., Tensor]) -> Tensor:
+    return weights @ turn(value, 0)
+
+
+def turn_one(query: Tensor, key: Tensor, turn: Callable[..., Tensor], of_query: bool) -> tuple[Tensor, Tensor]:
+    """Rotate only the queries or only the keys."""
+    first = key.shape[-2] - query.shape[-2]
+    return (turn(query, first), key) if of_query else (query, turn(key, 0))
 
 
 def rotate(x: Tensor, first: int, interleaved: bool, base: float = 1e4) -> Tensor:
-    """Turn each vector by its position   (Su et al. 2021, equation 34)."""
+    """Rotate each vector by its position   (Su et al. 2021, equation 34)."""
     rotary = Rotary(x.shape[-1], base, interleaved)
     return rotary.turn(x, rotary.angles(torch.arange(first, first + x.shape[-2]), x.dtype))
 
 
 def rotate_mixed(x: Tensor, first: int, interleaved: bool) -> Tensor:
-    """Turn pairs of one order by angles of the other."""
+    """Rotate pairs of one order by angles for the other."""
     cos, sin = Rotary(x.shape[-1]).angles(torch.arange(first, first + x.shape[-2]), x.dtype)
     if interleaved:
         cos, sin = (torch.cat([one, one], dim=-1) for one in (cos, sin))
@@ -187,124 +222,193 @@ def rotate_mixed(x: Tensor, first: int, interleaved: bool) -> Tensor:
     return x * cos + other * sin
 
 
-def alibi_part() -> FormulaPart:
-    wrong = Mistake(
+def alibi_part(declared: str) -> FormulaPart:
+    wrong = mistake(
         "ALiBi slopes",
-        "with the slopes of ALiBi in another order, or with another sign",
-        "",
-        "subtract 2^(-8 (head + 1) / heads) times the distance from the scores",
+        "with ALiBi's slopes in another order, off by one, with another sign, or added before the scale",
+        "subtract 2^(-8 (head + 1) / heads) times the distance from the scaled scores",
         "add",
-        tuple({"add": partial(add_slopes, sign=s, reverse=r)} for s, r in ((1.0, False), (-1.0, True), (1.0, True))),
+        *({"add": partial(add_slopes, sign=sign, reverse=turn)} for sign, turn in ((1, False), (-1, True), (1, True))),
+        *({"add": partial(add_slopes, first=first)} for first in (-1, 1)),
+        {"scale": lambda scores, sizes: add_slopes(scores) / sizes.d_k**0.5},
     )
-    return FormulaPart({"ALiBi: a slope times the distance": {"add": add_slopes}}, mistakes=(wrong,))
+    return FormulaPart({"ALiBi: a slope times the distance": {"add": add_slopes}}, mistakes=(wrong,), declared=declared)
 
 
-def add_slopes(scores: Tensor, sign: float = -1.0, reverse: bool = False) -> Tensor:
+def add_slopes(scores: Tensor, sign: float = -1.0, reverse: bool = False, first: int = 0) -> Tensor:
     """Add a slope times the distance of query and key   (Press et al. 2022, section 3)."""
-    queries, keys = scores.shape[-2:]
+    heads, queries, keys = scores.shape[1:]
     distance = (torch.arange(queries)[:, None] + keys - queries - torch.arange(keys)).abs()
-    slopes = alibi_slopes(scores.shape[1]).to(scores)
+    slopes = alibi_slopes(heads).to(scores) * 2.0 ** (-8 * first / heads)
     return scores + sign * (slopes.flip(0) if reverse else slopes)[:, None, None] * distance
 
 
 def softcap_part(cap: float) -> FormulaPart:
-    cap_scores = partial(capped, cap=cap)
-    late = Mistake(
+    def capped(scores: Tensor) -> Tensor:
+        """Return cap · tanh(scores / cap)   (Gemma 2, section 2)."""
+        return cap * torch.tanh(scores / cap)
+
+    small = mistake(
+        "softcap not multiplied back",
+        "whose scores are capped at 1, as tanh(scores / cap) is not multiplied by the cap again",
+        "multiply by the cap: cap * tanh(scores / cap)",
+        "cap",
+        {"add": lambda scores: torch.tanh(scores / cap)},
+    )
+    late = mistake(
         "softcap after the mask",
         "whose scores are capped after the mask, which then hides nothing",
-        "",
         "cap the scores, and then hide",
         "cap",
-        ({"add": cap_scores, "hide": lambda scores, mask: scores.masked_fill(~mask, -cap), "forbid": keep},),
+        {"add": capped, "hide": lambda scores, mask: scores.masked_fill(~mask, -cap), "forbid": keep},
     )
-    return FormulaPart({f"scores capped at {cap:g}": {"add": cap_scores}}, mistakes=(late,))
-
-
-def capped(scores: Tensor, cap: float) -> Tensor:
-    """Return cap · tanh(scores / cap)   (Gemma 2, section 2)."""
-    return cap * torch.tanh(scores / cap)
+    return FormulaPart({f"scores capped at {cap:g}": {"add": capped}}, False, (late, small), f"softcap={cap:g}")
 
 
 def sinks_part(sinks: Tensor) -> FormulaPart:
-    forgotten = Mistake(
+    def normalise(scores: Tensor, sizes: Sizes) -> Tensor:
+        """Take softmax with one more score per head, of no key   (gpt-oss; Xiao et al. 2024, equation 2)."""
+        column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
+        return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
+
+    forgotten = mistake(
         "sinks left out",
-        "without its sinks in the sum of softmax",
-        "",
+        "without its sinks in the denominator of softmax",
         "append the sink to the scores before softmax, and drop its column after",
         "normalise",
-        ({"normalise": RIGHT.normalise},),
+        {"normalise": RIGHT.normalise},
     )
-    return FormulaPart({"each head has a sink": {"normalise": partial(with_sinks, sinks=sinks)}}, True, (forgotten,))
+    return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten,))
 
 
-def with_sinks(scores: Tensor, sizes: Sizes, sinks: Tensor) -> Tensor:
-    """Take softmax with one more score a head, which leads nowhere   (gpt-oss; Xiao et al. 2024, equation 2)."""
-    column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
-    return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
-
-
-def norms_part(query: Tensor, key: Tensor) -> FormulaPart:
-    """RMS norms of the queries and keys of each head, with the usual epsilons."""
+def norms_part(query: Sequence[Tensor], key: Sequence[Tensor]) -> FormulaPart:
+    """Return norms of queries and keys, with the usual epsilons. query, key: a weight and, in a LayerNorm, a bias."""
     epsilons = (1e-6, 1e-5, torch.finfo(torch.float32).eps, torch.finfo(torch.float64).eps)
-    names = {f"queries and keys normalised, epsilon {epsilon:g}": epsilon for epsilon in epsilons}
-    return FormulaPart(
-        {name: {"norm": partial(rms_norm, weights=(query, key), epsilon=epsilon)} for name, epsilon in names.items()},
-        needed=True,
+    made = partial(normed, weights=(query, key))
+    one_side = product(epsilons, ((True, False), (False, True)))
+    unused = mistake(
+        "norms unused",
+        "that has norms of queries and keys, but does not apply both",
+        "normalise the queries and keys of each head before their dot product",
+        "norm",
+        {"norm": lambda query, key: (query, key)},
+        *({"norm": partial(made, epsilon=epsilon, sides=sides)} for epsilon, sides in one_side),
     )
+    ways = {f"queries and keys normalised, epsilon {one:g}": {"norm": partial(made, epsilon=one)} for one in epsilons}
+    return FormulaPart(ways, True, (unused,))
 
 
-def rms_norm(query: Tensor, key: Tensor, weights: tuple[Tensor, Tensor], epsilon: float) -> tuple[Tensor, Tensor]:
-    """Normalise queries and keys   (Zhang and Sennrich 2019, equation 4)."""
-    normed = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon) for x in (query, key))
-    query, key = (x * weight.to(x) for x, weight in zip(normed, weights, strict=True))
-    return query, key
+def normed(
+    query: Tensor,
+    key: Tensor,
+    weights: tuple[Sequence[Tensor], Sequence[Tensor]],
+    epsilon: float,
+    sides: tuple[bool, bool] = (True, True),
+) -> tuple[Tensor, Tensor]:
+    """Normalise queries and keys, of each head or all together   (Zhang and Sennrich 2019, equation 4)."""
+
+    def norm(x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        size = (len(weight),)
+        rows = x if x.shape[-1] == len(weight) else x.transpose(1, 2).flatten(-2)
+        if bias:
+            rows = F.layer_norm(rows, size, weight.to(x), bias[0].to(x), epsilon)
+        else:
+            rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon) * weight.to(x)
+        return rows if rows.dim() == x.dim() else rows.unflatten(-1, (x.shape[1], -1)).transpose(1, 2)
+
+    made = [norm(x, *its) if side else x for x, its, side in zip((query, key), weights, sides, strict=True)]
+    return made[0], made[1]
+
+
+class NormedAffine(Affine):
+    """y = W norm(x) + b"""
+
+    norm: Callable[[Tensor], Tensor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return super().__call__(self.norm(x))
+
+
+def residual_parts(norms: Sequence[Sequence[Tensor]]) -> list[FormulaPart]:
+    """Return parts around the attention: a residual sum, a norm of the input or the output, or both.
+
+    norms: each a weight and, in a LayerNorm, a bias.
+    """
+
+    def normalise(x: Tensor, norm: Sequence[Tensor], epsilon: float) -> Tensor:
+        weight, *bias = (one.to(x) for one in norm)
+        if not bias:
+            return F.rms_norm(x, x.shape[-1:], weight, epsilon)
+        return F.layer_norm(x, x.shape[-1:], weight, bias[0], epsilon)
+
+    def first(by: Projections, norm: Callable[[Tensor], Tensor]) -> Projections:
+        made = {part: NormedAffine(*getattr(by, part)) for part in ("query", "key", "value")}
+        for one in made.values():
+            one.norm = norm
+        return by._replace(**made)
+
+    ways: dict[str, Replacement] = {"its input is added to the output": {"finish": torch.add}}
+    for norm, epsilon in product(norms, (1e-5, 1e-6)):
+        layer, said = partial(normalise, norm=norm, epsilon=epsilon), f"normalised, epsilon {epsilon:g}"
+        ways |= {
+            f"its input is {said}": {"projections": partial(first, norm=layer)},
+            f"its input is {said}, and added to the output before that norm": {
+                "projections": partial(first, norm=layer),
+                "finish": torch.add,
+            },
+            f"its input is added to the output, and both are {said}": {
+                "finish": lambda x, q, layer=layer: layer(x + q)
+            },
+            f"its output is {said}": {"finish": lambda x, q, layer=layer: layer(x)},
+        }
+    return [FormulaPart({name: way}, needed=True) for name, way in ways.items()]
 
 
 def additive_part(vector: Tensor) -> FormulaPart:
-    linear = Mistake(
+    def scores(query: Tensor, key: Tensor, between: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return vᵀ tanh(q + k)   (Bahdanau et al. 2015, section A.1.2)."""
+        return between(query[..., :, None, :] + key[..., None, :, :]) @ vector.to(query)
+
+    linear = mistake(
         "tanh left out",
         "whose additive scores have no tanh around the sum of query and key, so that the query changes no weight",
-        "",
         "put tanh around the sum of the projected query and key",
         "tanh",
-        ({"score": partial(additive_scores, vector=vector, between=torch.nn.Identity()), "scale": keep_scores},),
+        {"score": partial(scores, between=torch.nn.Identity()), "scale": keep_scores},
     )
-    right: Replacement = {"score": partial(additive_scores, vector=vector), "scale": keep_scores}
+    right: Replacement = {"score": partial(scores, between=torch.tanh), "scale": keep_scores}
     return FormulaPart({"additive scores": right}, True, (linear,))
 
 
-def additive_scores(
-    query: Tensor, key: Tensor, vector: Tensor, between: Callable[[Tensor], Tensor] = torch.tanh
-) -> Tensor:
-    """Return vᵀ tanh(q + k)   (Bahdanau et al. 2015, section A.1.2)."""
-    return between(query[..., :, None, :] + key[..., None, :, :]) @ vector.to(query)
-
-
 def window_parts(window: int) -> list[FormulaPart]:
-    """A window of so many tokens, as causal models count it (the query's own among them), or to each side."""
+    """Return a causal window of this many tokens, which counts the query's own, and windows to both sides."""
 
     def band(before: int, after: int) -> Replacement:
         return {**CAUSAL, "causal": partial(in_window, before=before, after=after)}
 
-    def off_by_one(remedy: str, *changes: Replacement) -> tuple[Mistake, ...]:
-        says = f"with a window that is not the {window} tokens that are asked for, but one more or less"
-        return (Mistake("window off by one", says, "", remedy, "window", changes),)
+    def off_by_one(remedy: str, *changes: Replacement) -> Mistake:
+        says = f"with a window that is one token larger or smaller than {window}"
+        return mistake("window off by one", says, remedy, "window", *changes)
 
+    ahead = mistake(
+        "window open ahead",
+        "with a window to the past, but none to the future",
+        "hide what comes after the query, or after its window",
+        "window",
+        *(band(size, LONGEST) for size in (window - 1, window, window // 2)),
+    )
     own = f"a query sees itself and the {window - 1} tokens before it: query - key < window"
     each = f"a query sees itself and {window} tokens to each side: |query - key| <= window"
-    both_sides = {
-        f"a window of {size} tokens to each side": band(size, size) for size in dict.fromkeys((window, window // 2))
-    }
+    causal = {f"causal, with a window of {window} tokens": band(window - 1, 0)}
+    both = {f"a window of {size} tokens to each side": band(size, size) for size in {window: 0, window // 2: 0}}
+    one_less = band(window - 1, window - 1)
     return [
-        FormulaPart(
-            {f"causal, with a window of {window} tokens": band(window - 1, 0)},
-            mistakes=off_by_one(own, band(window, 0), band(window - 2, 0)),
-        ),
-        FormulaPart(both_sides, mistakes=off_by_one(each, band(window + 1, window + 1), band(window - 1, window - 1))),
+        FormulaPart(causal, False, (off_by_one(own, band(window, 0), band(window - 2, 0)),), f"window={window}"),
+        FormulaPart(both, False, (off_by_one(each, band(window + 1, window + 1), one_less), ahead), f"window={window}"),
     ]
 
 
 def in_window(queries: int, keys: int, first: int, before: int, after: int) -> Tensor:
-    """Return bool `[query, key]`: so many keys before the query's own, and after it."""
+    """Return bool `[query, key]`, True for the query's own key and this many keys before and after it."""
     offsets = torch.arange(keys) - (torch.arange(queries)[:, None] + first)
     return (offsets >= -before) & (offsets <= after)

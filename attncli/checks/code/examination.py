@@ -1,43 +1,90 @@
 """Try a subject on inputs of every kind, and compare each output with the formula's."""
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import pairwise, product
+from functools import partial
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attncli.attention.masks import causal_mask
-from attncli.attention.mistakes import Inputs, Masking
+from attncli.attention.mistakes import Formula, Inputs, Masking, Mistake, Replacement, change_steps
 from attncli.checks.code import calling
 from attncli.checks.code.calling import VECTORS, CallForm, Trial, difference
-from attncli.checks.code.conventions import is_causal, is_ordered
-from attncli.checks.code.fitting import FilledSubject, Fit, describe_failure
+from attncli.checks.code.conventions import is_causal, mistake
+from attncli.checks.code.fitting import HALVES, FilledSubject, Fit, describe_failure
 from attncli.checks.code.result import Finding
 from attncli.checks.code.subject import CodeCall
 
-LARGE = 60.0  # inputs so many times larger give scores of which exp overflows in float64
+LARGE = 60.0  # inputs so many times larger give scores of about SCORES
+SCORES, HIGHEST = 2000.0, 8000.0  # exp overflows in float64 from 710 on, and -1e4 still hides
+SCALE = 0.4  # differs from 1 / √d_k
+TRIES, MOST, SEEDS = 6, 1e6, range(5, 15)
 LONG = 100
-APPENDED = 3  # tokens
-HALVES = ("bfloat16", "float16")
-NOWHERE, GIVES_NAN, GIVES_ZERO = "a query that may see nothing", "it gives NaN", "it gives 0"
-OVERFLOW = "overflow"  # errors say so of a number that half precision lacks
+NOWHERE, GIVES_NAN, GIVES_ZERO = "a fully masked row", "it gives NaN", "it gives 0"
+OVERFLOW = "overflow"  # in the error for a number that half precision can't represent
+WITH_CACHE = "steps with a cache"
 NO_SUCH_INPUT, NO_SUCH_MASK = "it takes no such input", "it takes no such mask"
 SMALL = ((1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (5, 7))  # queries, keys
-SHOWN = 6  # numbers of a small input
+SHOWN = 6  # numbers of an array that a message shows
 
 
 class Examination:
     """The examination of an attention, with all trials that a diagnosis has to explain."""
 
-    def __init__(self, attention: FilledSubject, fit: Fit, nowhere: str) -> None:
-        self.attention, self.fit, self.nowhere = attention, fit, nowhere
+    def __init__(self, attention: FilledSubject, fit: Fit) -> None:
+        self.attention, self.fit, self.nowhere = attention, fit, attention.nowhere
         self.trials: list[Trial] = []
+        self.of_steps: list[Mistake] = []  # those in steps with a cache
         encodings = product(*fit.accepted.values())
         self.forms = [fit.form._replace(encodings=dict(zip(fit.accepted, one, strict=True))) for one in encodings]
-        self.causal, self.ordered = is_causal(fit.conventions), is_ordered(fit.conventions)
-        self.roles = attention.roles
+        self.causal = is_causal(fit.conventions)
+        self.roles = fit.form.roles
+
+    def variants(self) -> Iterator[tuple[str, "Examination"]]:
+        """Yield each other way to call it: with other flags, in training, without a memory."""
+        attention, form = self.attention, self.fit.form
+        alone = self.roles.without_memory()
+        if alone != self.roles and self.fit.known:
+            other = copy.copy(attention)
+            other.roles = alone
+            fit = replace(self.fit, form=form._replace(roles=alone, encodings={}), accepted={}, crosses=False)
+            yield "without a memory", Examination(other, other.fit_masks(fit))
+        for name, role in self.roles.places:
+            formula = change_steps(self.fit.formula, {"scale": lambda scores, sizes: scores * SCALE})
+            if role == "scale" and formula is not None:
+                fit = replace(self.fit, form=form._replace(flags={name: SCALE}), formula=formula, variant=formula)
+                yield f"with {name}", Examination(attention, fit)
+        flags = [name for name, role in self.roles.places if role in ("returns", "average", "keeps", "flag")]
+        defaults = {one.name: one.default is True for one in attention.subject.parameters}
+        usual = {
+            name: role == "returns" or (role != "average" and defaults.get(name, False))
+            for name, role in self.roles.places
+            if name in flags
+        }
+        given = [dict(zip(flags, values, strict=True)) for values in product((False, True), repeat=min(len(flags), 4))]
+        trains = (False, True) if isinstance(attention.subject.instance, torch.nn.Module) else (False,)
+        for chosen, training in product(given or [{}], trains):
+            if chosen == usual and not training:
+                continue
+            changed = [f"{'with' if chosen[one] else 'without'} {one}" for one in flags if chosen[one] != usual[one]]
+            fit = replace(self.fit, form=form._replace(flags=chosen, training=training))
+            other = copy.copy(attention)
+            other.dropout = attention.dropout and not training
+            yield ", ".join(changed + ["in training"] * training), Examination(other, fit)
+
+    def check_variant(self, name: str, other: "Examination") -> Finding:
+        """Run all checks in another way to call it, and name the first that fails."""
+        twice = other.check_twice()
+        if twice.holds is False and other.fit.form.training:
+            return Finding(name, None, note="its output is random even without dropout")
+        failed = [check for check in (twice, *other.checks()) if check.holds is False and check.name != WITH_CACHE]
+        if all(trial.returned.error for trial in other.trials):
+            return Finding(name, None, note=f"it fails when it is called this way: {other.trials[0].returned.error}")
+        return Finding(name, not failed, failed[0].difference if failed else None, failed[0].name if failed else "")
 
     def checks(self) -> Iterator[Finding]:
         yield from self.check_shapes()
@@ -49,7 +96,6 @@ class Examination:
             if self.fit.accepted:
                 yield self.check_half(f"{dtype}, masked", dtype, self.masked_somehow(self.draw(seed=9)))
         yield self.check_gradients()
-        yield from self.check_laws()
         yield self.check_weights()
         yield Finding("inputs are not changed", not any(trial.returned.changed for trial in self.trials))
 
@@ -59,8 +105,8 @@ class Examination:
         crosses = crosses and self.fit.crosses
         return self.attention.draw(self.fit.form, self.fit.reading, crosses, seed, **sizes)
 
-    def padded(self, inputs: Inputs) -> Inputs:
-        left = self.causal and calling.LENGTHS not in self.fit.accepted
+    def padded(self, inputs: Inputs, left: bool = False) -> Inputs:
+        left = (left or self.causal) and calling.LENGTHS not in self.fit.accepted
         padding = calling.some_padding(inputs.query.shape[0], inputs.key.shape[-2], left)
         return inputs._replace(seen=inputs.seen._replace(padding=padding))
 
@@ -72,9 +118,39 @@ class Examination:
             made = with_pairs(inputs, mask)
         return made if self.form_for(made) is not None else None
 
-    def masked_somehow(self, inputs: Inputs) -> Inputs | None:
+    def masked_somehow(self, inputs: Inputs) -> Inputs:
+        """Hide random pairs; or [PAD] at the end of texts, if the code only takes lengths."""
         mask = calling.random_pairs(1, inputs.query.shape[-2], inputs.key.shape[-2], seed=6)[0, 0]
-        return self.masked(inputs, mask) or self.masked(inputs, mask[:1].expand_as(mask))
+        return self.masked(inputs, mask) or self.padded(inputs)
+
+    def enlarged(self, drawn: Iterable[Inputs | None]) -> Inputs | None:
+        """Enlarge queries and keys until exp overflows and hidden scores exceed visible ones by hundreds.
+
+        So a number that is too close to 0 hides nothing. Of several draws, return the one whose extreme scores are the
+        most similar in size, so that the verdict on such a number does not depend on the draw.
+        """
+        made: list[Inputs] = []
+        for inputs in filter(None, drawn):
+            factor = LARGE
+            for _ in range(TRIES):
+                large = calling.with_vectors(inputs, partial(torch.mul, other=factor), ("query", "key"))
+                sizes = self.extremes(large)
+                if not 0 < min(sizes) < torch.inf:
+                    break
+                factor = min(factor * min(SCORES / min(sizes), HIGHEST / max(sizes)) ** 0.5, MOST)
+            made.append(large)
+        return max(made, key=lambda one: min(self.extremes(one)) / max(self.extremes(one)), default=None)
+
+    def extremes(self, inputs: Inputs) -> list[float]:
+        """Return the largest score; with a mask also how far hidden ones exceed visible ones, and how low these are."""
+        scores = self.fit.formula.scores(inputs)[0]
+        mask = self.fit.formula.mask(inputs.seen, *scores.shape[-2:])
+        if mask is None or bool(mask.all()):
+            return [float(scores.max())]
+        hidden = scores.masked_fill(mask, -torch.inf).amax(-1)
+        seen = scores.masked_fill(~mask, -torch.inf).amax(-1)
+        hides = hidden.isfinite() & seen.isfinite()
+        return [float(scores.max()), float((hidden - seen)[hides].max()), float(-seen[hides].min())]
 
     def form_for(self, inputs: Inputs) -> CallForm | None:
         """Return the first form that can express these inputs."""
@@ -85,25 +161,19 @@ class Examination:
         trial = self.attention.run(form, self.fit.reading, inputs, dtype, **how)
         return replace(trial, precision=self.fit.precision)
 
-    def compare(self, name: str, inputs: Inputs | None, dtype: str | None = None) -> Finding:
-        """Compare with the formula, and keep the trial."""
+    def compare(
+        self, name: str, inputs: Inputs | None, dtype: str | None = None, optional: str = "", **how: Any
+    ) -> Finding:
+        """Compare with the formula, and keep the trial. optional: the name of an input that code may reject."""
         if inputs is None or self.form_for(inputs) is None:
             return Finding(name, None, note=NO_SUCH_INPUT)
-        trial = self.run(inputs, dtype)
+        trial = self.run(inputs, dtype, **how)
+        if optional and trial.returned.error is not None:
+            return Finding(name, None, note=f"it does not take {optional}: {trial.returned.error}")
         self.trials.append(trial)
-        return self.judge(name, trial)
-
-    def compare_unless_refused(self, name: str, trial: Trial, what: str = "it") -> Finding:
-        """Compare with the formula. An error is no mistake."""
-        if trial.returned.error is not None:
-            return Finding(name, None, note=f"it does not take {what}: {trial.returned.error}")
-        self.trials.append(trial)
-        return self.judge(name, trial)
-
-    def judge(self, name: str, trial: Trial) -> Finding:
         if trial.result is None:
             return Finding(name, False, note=describe_failure(trial.returned))
-        ours, unread = self.fit.formula(trial.inputs), calling.padded_queries(trial.inputs)
+        ours, unread = self.fit.formula(inputs), calling.padded_queries(inputs)
         if ours.nowhere is not None:
             unread = unread | ours.nowhere.any(1)
         gap = difference(trial.result.output, ours.output, ignored=unread)
@@ -114,34 +184,39 @@ class Examination:
     def check_shapes(self) -> Iterator[Finding]:
         yield self.compare("self-attention", self.draw(crosses=False))
         if self.roles.crosses:
-            name = "cross-attention, of other lengths"
+            name = "cross-attention, another length"
             other = Finding(name, None, note="it takes no keys of another length")
             yield self.compare(name, self.draw()) if self.fit.crosses else other
         yield self.compare("one text", self.draw(batch=1))
         if self.fit.reading is None:
             yield self.compare("one head", self.draw(heads=1))
-            yield self.compare("values of another size", self.draw(d_v=6))
-            grouped = self.run(self.draw(seed=12, key_heads=2)) if self.fit.form.layout.heads else None
-            if grouped is not None and grouped.result is not None:
-                yield self.compare_unless_refused("fewer key heads", grouped)
+            yield self.compare("values of another size", self.draw(d_v=6), optional="them")
+            grouped = self.draw(seed=12, key_heads=2)
+            if self.fit.form.layout.has("head") and self.run(grouped).result is not None:
+                yield self.compare("fewer key heads", grouped)
         yield self.compare("one token", self.draw(crosses=False, keys=1))
-        # A mask of its own may end before that.
-        long = self.run(self.draw(batch=1, heads=1, queries=LONG, keys=LONG))
-        yield self.compare_unless_refused(f"{LONG} tokens", long, "so many")
-        strided = self.run(self.draw(), strided=True)
-        yield self.compare_unless_refused("inputs that are no block in memory", strided, "them")
-        yield self.compare("large scores", enlarged(self.draw()))
+        # The code may hold a mask that is shorter.
+        long = self.draw(batch=1, heads=1, queries=LONG, keys=LONG)
+        yield self.compare(f"{LONG} tokens", long, optional=f"{LONG} tokens")
+        yield self.compare("non-contiguous inputs", self.draw(), optional="non-contiguous inputs", strided=True)
+        yield self.compare("large scores", self.enlarged(self.draw(seed=seed) for seed in SEEDS))
         if self.roles.has("causal"):
             inputs = self.draw(crosses=False, seed=13)._replace(seen=Masking(causal=True))
-            yield self.compare_unless_refused("causal by its own flag", self.run(inputs), "it alone")
+            yield self.compare("causal by its own flag", inputs, optional="the flag alone")
+            both = self.padded(inputs._replace(seen=Masking()), left=True)
+            both = both._replace(seen=both.seen._replace(causal=True))
+            if self.form_for(both) is not None:
+                yield self.compare("causal by its own flag, with [PAD]", both, optional="the flag with a mask")
         if self.roles.has("cache"):
             yield self.check_cache()
 
     def check_cache(self) -> Finding:
         """Compare three steps, each with the cache of the previous one, with one pass."""
-        name = "steps with a cache"
+        name = WITH_CACHE
         if self.roles.has("memory"):
             return Finding(name, None, note="its cache may be that of a memory")
+        if not all(self.fit.form.flags.get(one, True) for one, role in self.roles.places if role == "keeps"):
+            return Finding(name, None, note="its flag says to keep no cache")
         inputs = self.draw(crosses=False, seed=16)
         tokens = inputs.query.shape[-2]
         ends = (0, tokens - 3, tokens - 1, tokens)
@@ -149,21 +224,30 @@ class Examination:
         if not self.causal and "mask" not in self.fit.accepted:  # each step sees all of its own tokens
             seen = torch.tensor([end for start, end in pairwise(ends) for _ in range(start, end)])
             allowed = torch.arange(tokens) < seen[:, None]
-        form, outputs = self.fit.form, []
+        form, gap = self.fit.form, 0.0
         calls: list[CodeCall] = []
+        trials: list[Trial] = []
         for step, (start, end) in enumerate(pairwise(ends)):
-            now = calling.select_tokens(inputs, range(start, end))
-            mask = None if self.causal else allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
-            call = form.call(now, self.fit.dtype, step, mask, dropout=self.attention.dropout)
+            now, known = (calling.select_tokens(inputs, range(first, end)) for first in (start, 0))
+            pairs = allowed[start:end, :end].expand(now.query.shape[0], 1, -1, -1)
+            call = form.call(now, self.fit.dtype, step, None if self.causal else pairs, dropout=self.attention.dropout)
             returned = self.attention.subject.call(call._replace(earlier=tuple(calls)))
-            result = Trial(form, self.fit.reading, now, returned, self.fit.dtype).result
+            so_far = with_pairs(known._replace(query=now.query), allowed[start:end, :end])
+            trials.append(Trial(form, self.fit.reading, so_far, returned, self.fit.dtype, self.fit.precision))
+            result = trials[-1].result
             if result is None:
                 return Finding(name, False if step else None, note=f"step {step + 1}: {describe_failure(returned)}")
-            outputs.append(result.output)
+            gap = max(gap, difference(result.output, self.fit.formula(so_far).output))
             calls.append(call)
-        gap = difference(torch.cat(outputs, dim=-2), self.fit.formula(with_pairs(inputs, allowed)).output)
-        tolerance = Trial(form, self.fit.reading, inputs, returned, self.fit.dtype, self.fit.precision).tolerance
-        return Finding(name, gap <= tolerance, gap)
+        if gap > trials[0].tolerance:
+            lengths = [end - start for start, end in pairwise(ends)]
+            formula = self.fit.formula
+            self.of_steps = [
+                one
+                for one in step_mistakes(formula, lengths)
+                if all(trial.fits(replace(formula, **one.changes[0])) for trial in trials)
+            ]
+        return Finding(name, gap <= max(one.tolerance for one in trials), gap)
 
     # --- masks --------------------------------------------------------------------------------------------
 
@@ -180,10 +264,12 @@ class Examination:
         texts = self.draw(batch=self.fit.heads, crosses=False, seed=14)
         masks = calling.random_pairs(texts.query.shape[0], keys, keys, seed=15, diagonal=True)
         each = with_pairs(texts, masks)
-        name, is_taken = "a mask for each text, as many as heads", self.form_for(each) is not None
+        name, is_taken = "a mask per text, as many texts as heads", self.form_for(each) is not None
         yield self.compare(name, each) if is_taken else self.check_first_mask(name, each)
         yield self.compare("[PAD], as many texts as heads", self.padded(texts))
-        yield self.compare("large scores, masked", self.masked_somehow(enlarged(self.draw(seed=5))))
+        large = self.enlarged(self.masked_somehow(self.draw(seed=seed)) for seed in SEEDS)
+        yield self.compare("large scores, masked", large)
+        yield from (self.check_query_mask(name) for name, _ in self.roles.of_query)
         if "mask" in self.fit.accepted and {"padding", "lengths"} & self.fit.accepted.keys():
             of_all = calling.random_pairs(1, keys, keys, seed=15, diagonal=True)
             both = [self.padded(with_pairs(texts, mask)) for mask in (masks, of_all)]
@@ -198,11 +284,26 @@ class Examination:
             if inputs.query.shape[0] > 1 and form.can_express(inputs):
                 trial = replace(self.run(inputs, form=form), inputs=first)
                 if trial.result is not None and trial.fits(self.fit.formula, padded=False):
-                    return Finding(name, False, note="the mask of the first text hides keys in all of them")
+                    return Finding(name, False, note="the mask of the first text is applied to all texts")
         return Finding(name, None, note=NO_SUCH_INPUT)
 
+    def check_query_mask(self, name: str) -> Finding:
+        """Check that [PAD] among the queries hides no key of a memory of the same length."""
+        title, keys = f"{name} hides no key of the memory", self.draw().key.shape[-2]
+        inputs = self.draw(queries=keys, seed=17)
+        real, ours = calling.some_padding(inputs.query.shape[0], keys, False), self.fit.formula(inputs).output
+        gaps = []
+        for mask in (real, real.long()):
+            form = self.fit.form._replace(roles=self.roles.having(name, "flag"), flags={name: mask})
+            trial = self.run(inputs, form=form)
+            if trial.result is not None:  # True may mean both
+                gaps.append(min(difference(trial.result.output, ours, ignored=one) for one in (real, ~real)))
+        if not gaps:
+            return Finding(title, None, note=NO_SUCH_MASK)
+        return Finding(title, max(gaps) <= trial.tolerance, max(gaps))
+
     def check_nowhere(self) -> Finding:
-        """Check a query that may see nothing: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
+        """Check a fully masked row: it gives 0 (and W_O's bias), NaN, or anything, as the options say."""
         name, inputs = NOWHERE, self.draw(seed=7)
         mask = torch.ones(inputs.query.shape[-2], inputs.key.shape[-2], dtype=torch.bool)
         mask[-1] = False
@@ -212,35 +313,36 @@ class Examination:
             padding[-1] = False
             made = inputs._replace(seen=Masking(padding=padding))
         if self.form_for(made) is None:
-            return Finding(name, None, note="its mask can't say so")
+            return Finding(name, None, note="its mask cannot express this")
         trial, ours = self.run(made), self.fit.formula(made)
         if trial.result is None:
             return Finding(name, None if self.nowhere == "any" else False, note=describe_failure(trial.returned))
         assert ours.nowhere is not None
         rows = ours.nowhere if ours.output.dim() == 4 else ours.nowhere.any(1)
-        is_nan = bool(trial.result.output[rows].isnan().any())
-        is_zero = difference(trial.result.output[rows], ours.output[rows]) <= trial.tolerance
-        note = GIVES_NAN if is_nan else GIVES_ZERO if is_zero else "it attends to what is hidden"
+        theirs = trial.result.output.clone()
+        if not theirs[rows].any():  # without W_O's bias
+            theirs[rows] = ours.output[rows].to(theirs)
+        is_nan = bool(theirs[rows].isnan().any())
+        is_zero = difference(theirs[rows], ours.output[rows]) <= trial.tolerance
+        note = GIVES_NAN if is_nan else GIVES_ZERO if is_zero else "it attends to masked keys"
         if self.nowhere == "any":
             return Finding(name, True, note=note)
         self.trials.append(trial)
-        gap = difference(trial.result.output, ours.output, ours.nowhere)
+        gap = difference(theirs, ours.output, ours.nowhere)
         allowed = {"zero-or-nan": True, "zero": not is_nan, "nan": is_nan}[self.nowhere]
         return Finding(name, gap <= trial.tolerance and allowed, gap, note)
 
     # --- precisions and gradients -------------------------------------------------------------------------
 
-    def check_half(self, name: str, dtype: str, inputs: Inputs | None) -> Finding:
-        """Check half precision, which it need not take: -1e9 for a hidden score does not exist there."""
-        if inputs is None:
-            return Finding(name, None, note=NO_SUCH_INPUT)
-        trial = self.run(inputs, dtype)
-        if OVERFLOW in (trial.returned.error or ""):
-            if self.nowhere != "any":
-                self.trials.append(trial)
-            note = f"a number for what is hidden is too large for {dtype}"
-            return Finding(name, None if self.nowhere == "any" else False, note=note)
-        return self.compare_unless_refused(name, trial)
+    def check_half(self, name: str, dtype: str, inputs: Inputs) -> Finding:
+        """Check half precision, which code may reject: float16 has no -1e9 for hidden scores."""
+        found = self.compare(name, inputs, dtype, optional=dtype)
+        if OVERFLOW not in found.note:
+            return found
+        if self.nowhere != "any":
+            self.trials.append(self.run(inputs, dtype))
+        note = f"the number for masked scores is too large for {dtype}"
+        return Finding(name, None if self.nowhere == "any" else False, note=note)
 
     def check_gradients(self) -> Finding:
         """Compare the gradients of Σ output · c, with c random, for all inputs."""
@@ -254,7 +356,7 @@ class Examination:
         cotangent = torch.randn(expected.shape, generator=torch.Generator().manual_seed(31), dtype=torch.float64)
         by_role = calling.vectors_by_role(learned)
         ours = torch.autograd.grad((expected * cotangent).sum(), [by_role[role] for role in given])
-        trial = self.run(inputs, cotangent=(layout.put_query or layout.put)(cotangent))
+        trial = self.run(inputs, cotangent=layout.put(cotangent, is_query=True))
         if trial.returned.error is not None:
             return Finding(name, None, note=f"it can't be differentiated: {trial.returned.error}")
         if not trial.returned.gradients:
@@ -263,79 +365,26 @@ class Examination:
         numbers = [role for role in self.roles.needed if role in masks and masks[role].dtype == "float"]
         real = [role for _, role in self.roles.places if role in given or role in numbers]
         pairs = zip(real, trial.returned.gradients, strict=True)
-        theirs = [
-            gradient if layout.put_query is not None and role != "query" else layout.take(gradient)
-            for role, gradient in pairs
-            if role in given
-        ]
+        theirs = [layout.take(gradient, is_query=role in ("query", "x")) for role, gradient in pairs if role in given]
         gap = max(difference(one, other) for one, other in zip(theirs, ours, strict=True))
         return Finding(name, gap <= trial.tolerance * max(1.0, *(float(one.abs().max()) for one in ours)), gap)
-
-    # --- laws, without the formula ------------------------------------------------------------------------
-
-    def check_laws(self) -> Iterator[Finding]:
-        # Without weights, the output for values of 1 is their sum.
-        name, inputs = "weights sum to 1", self.draw(seed=20)
-        by_values = self.fit.reading is None and self.roles.has("value")
-        trial = self.run(inputs._replace(value=torch.ones_like(inputs.value)) if by_values else inputs)
-        if trial.result is None or not (by_values or trial.result.weights.numel()):
-            yield Finding(name, None, note="it gives no weights")
-        else:
-            sums = trial.result.output if by_values else trial.result.weights.sum(-1)
-            gap = difference(sums, torch.ones_like(sums))
-            yield Finding(name, gap <= trial.tolerance, gap)
-        name, inputs = "permuting keys with values changes nothing", self.draw(seed=21)
-        if not self.roles.crosses or self.ordered:
-            yield Finding(name, None, note="its keys stand in the order of its queries")
-        else:
-            order = random_order(inputs.key.shape[-2])
-            moved = inputs._replace(key=inputs.key[..., order, :], value=inputs.value[..., order, :])
-            yield self.compare_runs(name, inputs, moved)
-        name, inputs = "permuting tokens permutes the output", self.draw(crosses=False, seed=22)
-        if self.ordered:
-            yield Finding(name, None, note="the places of its tokens matter by themselves")
-        else:
-            order = random_order(inputs.key.shape[-2])
-            yield self.compare_runs(name, inputs, calling.select_tokens(inputs, order), order)
-        inputs = self.draw(crosses=False, seed=23)
-        tokens = inputs.query.shape[-2] - APPENDED
-        prefix = calling.select_tokens(inputs, range(tokens))
-        if not self.causal:
-            inputs, prefix = (with_pairs(x, causal_mask(x.query.shape[-2])) for x in (inputs, prefix))
-        yield self.compare_runs("the future changes no prefix", inputs, prefix, slice(tokens))
-        inputs = self.draw(crosses=False, seed=24)
-        real = torch.arange(tokens + APPENDED) < tokens
-        padded = inputs._replace(seen=Masking(padding=real.expand(inputs.query.shape[0], -1)))
-        yield self.compare_runs(
-            "appended [PAD] changes nothing", padded, calling.select_tokens(inputs, range(tokens)), slice(tokens)
-        )
-
-    def compare_runs(self, name: str, one: Inputs, other: Inputs, tokens: slice | Tensor = slice(None)) -> Finding:
-        """Compare the outputs of these queries of one run with all outputs of another run."""
-        if self.form_for(one) is None or self.form_for(other) is None:
-            return Finding(name, None, note=NO_SUCH_INPUT if one.seen == Masking() else NO_SUCH_MASK)
-        first, second = self.run(one), self.run(other)
-        if first.result is None or second.result is None:
-            return Finding(name, None, note="it can't be run so")
-        gap = difference(first.result.output[..., tokens, :], second.result.output)
-        return Finding(name, gap <= first.tolerance, gap)
 
     # --- other outputs ------------------------------------------------------------------------------------
 
     def check_weights(self) -> Finding:
         """Compare the second output, if it has the shape of weights."""
-        name, inputs = "the weights that it gives", self.draw(seed=11)
+        name, inputs = "returned weights", self.draw(seed=11)
         trial = self.run(inputs)
         if trial.result is None or not trial.result.weights.numel():
-            return Finding(name, None, note="it gives none")
+            return Finding(name, None, note="it returns none")
         ours, theirs = self.fit.formula(inputs).weights, trial.result.weights
         is_mean = theirs.shape[1] < ours.shape[1]
         gap = difference(theirs, ours.mean(1, keepdim=True) if is_mean else ours)
         return Finding(name, gap <= trial.tolerance, gap, "their mean over heads" if is_mean else "")
 
     def check_twice(self) -> Finding:
-        """Compare the second of two calls of one instance with the first."""
-        name, inputs = "the same twice", self.draw(seed=10)
+        """Compare two calls of one instance."""
+        name, inputs = "deterministic", self.draw(seed=10)
         first = self.run(inputs)
         call = first.form.call(inputs, first.dtype, dropout=self.attention.dropout)
         second = replace(first, returned=self.attention.subject.call(call._replace(earlier=(call,))))
@@ -347,23 +396,31 @@ class Examination:
     # --- the smallest input that shows a difference -------------------------------------------------------
 
     def smallest(self) -> str:
-        """Return the first of ever larger inputs whose output differs, with both outputs; "" if none does."""
-        for (queries, keys), masked in product(SMALL, (False, True)):
+        """Describe the smallest input whose output differs, with both outputs; return "" if none does."""
+        for (queries, keys), hidden in product(SMALL, ("", " and a causal mask", " and one [PAD]")):
             inputs = self.draw(batch=1, heads=1, queries=queries, keys=keys, d_k=2, d_v=2, crosses=queries != keys)
             inputs = calling.with_vectors(inputs, lambda x: (x * 10).round() / 10)
             lengths = inputs.query.shape[-2], inputs.key.shape[-2]
-            made = self.masked(inputs, causal_mask(*lengths)) if masked else inputs
-            if made is None:
+            made: Inputs | None = inputs
+            if hidden.endswith("mask"):
+                made = self.masked(inputs, causal_mask(*lengths))
+            elif hidden:
+                real = torch.arange(lengths[1])[None] != (0 if self.causal else lengths[1] - 1)
+                made = inputs._replace(seen=Masking(padding=real)) if bool(real.any()) else None
+            if made is None or self.form_for(made) is None:
                 continue
-            words = f"of queries and keys {lengths[0]} and {lengths[1]}{', a causal mask' if masked else ''}"
+            words = f"with {lengths[0]} queries and {lengths[1]} keys{hidden}"
             if inputs.projections is None:
                 words += f" ({', '.join(f'{one} {show(getattr(inputs, one))}' for one in VECTORS)})"
             trial, ours = self.run(made), self.fit.formula(made)
             if trial.result is None:
                 return f"{words}: {describe_failure(trial.returned)}; the formula gives {show(ours.output)}"
-            if difference(trial.result.output, ours.output, ours.nowhere) > trial.tolerance:
-                # Both numbers at the place of the largest difference, with as many digits as differ.
+            ignored = calling.padded_queries(made) if hidden.endswith("[PAD]") else None
+            if difference(trial.result.output, ours.output, ours.nowhere, ignored) > trial.tolerance:
+                # Both numbers where they differ most, with enough digits to tell them apart.
                 gaps = (trial.result.output.double() - ours.output.double()).abs().nan_to_num(nan=torch.inf)
+                if ignored is not None:
+                    gaps[ignored[:, None].expand(gaps.shape[:-1]) if gaps.dim() == 4 else ignored] = 0.0
                 place = torch.unravel_index(gaps.argmax(), gaps.shape)
                 one, other = float(trial.result.output[place]), float(ours.output[place])
                 digits = next((n for n in range(4, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
@@ -372,16 +429,50 @@ class Examination:
         return ""
 
 
+def step_mistakes(formula: Formula, lengths: list[int]) -> list[Mistake]:
+    """Return the mistakes that people make with a cache. lengths: the number of tokens in each step."""
+
+    def place(x: Tensor, first: int) -> Tensor:
+        sizes = [size for size, end in zip(lengths, accumulate(lengths), strict=True) if end <= x.shape[-2]]
+        return torch.cat([formula.place(one, 0) for one in x.split(sizes or x.shape[-2], dim=-2)], dim=-2)
+
+    def among(change: Callable[[Tensor, int, int], Tensor]) -> Replacement:
+        return {"seen": lambda seen: seen._replace(pairs=change(seen.pairs, *seen.pairs.shape[-2:]))}
+
+    return [
+        mistake(
+            "causal from the first key",
+            "whose queries after a cache see only the first keys, as if they were the first tokens",
+            "after a cache the queries are the last tokens: use tril(keys - queries), not is_causal=True",
+            "first",
+            among(lambda pairs, queries, keys: causal_mask(queries, keys, first=0)),
+        ),
+        mistake(
+            "future of a step",
+            "whose new tokens, in a step with a cache, see the future among them",
+            "hide the future among the new tokens too: tril(keys - queries)",
+            "first",
+            among(lambda pairs, queries, keys: pairs | (queries != keys)),
+        ),
+        mistake(
+            "positions from 0 after a cache",
+            "whose positions start at 0 again after a cache",
+            "start positions at the length of the cache",
+            "first",
+            {"place": place},
+        ),
+        mistake(
+            "cache ignored",
+            "that takes a cache, but attends only to the new tokens",
+            "put the cached keys and values before the new ones",
+            "first",
+            among(lambda pairs, queries, keys: pairs & (torch.arange(keys) >= keys - queries)),
+        ),
+    ]
+
+
 def with_pairs(inputs: Inputs, mask: Tensor) -> Inputs:
     return inputs._replace(seen=Masking(pairs=mask))
-
-
-def enlarged(inputs: Inputs) -> Inputs:
-    return calling.with_vectors(inputs, lambda x: x * LARGE, ("query", "key"))
-
-
-def random_order(tokens: int) -> Tensor:
-    return torch.randperm(tokens, generator=torch.Generator().manual_seed(0))
 
 
 def show(x: Tensor) -> str:

@@ -1,4 +1,5 @@
-"""Find out by trying how a subject is called, what its weights and masks mean, and which mistake it has.
+"""Find out by trying how the code to check (the subject) is called, what its weights and masks mean, and which mistake
+it has.
 
 The formula is compared first without masks: in every layout of the arrays, every reading of the weights and every
 convention. Then come all encodings of a mask. If nothing equals the formula, it is tried with one mistake, then with
@@ -8,10 +9,11 @@ two, so that one mistake does not hide the rest.
 import ast
 import linecache
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import combinations, product
+from functools import lru_cache, partial
+from itertools import chain, combinations, product, takewhile
 from typing import Any, NoReturn
 
 import torch
@@ -26,16 +28,41 @@ from attncli.attention.mistakes import (
     change_steps,
     with_mistakes,
 )
+from attncli.attention.mistakes.known import WEAK, weakly_hidden
+from attncli.attention.mistakes.steps import hide_some_weakly, keep
+from attncli.base import choices
 from attncli.base.errors import RequestError
+from attncli.base.printable import printable, shorten
 from attncli.checks.code import calling, conventions, names
 from attncli.checks.code.calling import CallForm, Encoding, Shape, Trial
 from attncli.checks.code.conventions import MASK_STEPS, FormulaPart, bases, is_causal
-from attncli.checks.code.names import ModuleSizes, NeedsAdapterError, Options
+from attncli.checks.code.names import ModuleSizes, NeedsAdapterError
 from attncli.checks.code.subject import Returned, Subject, is_number
 from attncli.checks.code.weights import WeightLayout, readings, unread_weights
 
 DTYPES = ("float64", "float32")
-SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.weight$")
+SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.(weight|bias)$")
+LAYER_NORM = re.compile(r"(?:norm|ln)\w*\.(weight|bias)$")
+ROTARY = r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b"
+# Lines that compute or apply positions, with or without an effect.
+TURNS = re.compile(r"\b(?:cos|sin|polar)\(")
+SLOPES = re.compile(r"\w*(?:alibi|slopes)\w*(?:\(|\s*=\s*(?!None|=))", re.IGNORECASE)
+NUMBER = re.compile(r"(-?)(?<![\w.])(\d+\.?\d*(?:e[+-]?\d+)?)", re.IGNORECASE)
+LONGEST_WINDOW = 512  # tokens; longer windows are not tried
+HALVES = ("bfloat16", "float16")
+OF_CALLS = re.compile("(Runtime|Value|Type|Attribute|Index|Key|Assertion)Error")  # raised for arguments in a wrong form
+UNUSED = "part without an effect"
+CONVENTIONAL = ("fully masked rows uniform", "-1e9 in half precision")  # unless --nowhere makes them wrong
+SEARCH = 12.0  # seconds of processor time
+STRENGTH = 24  # exp(-24) added to 1 is within the tolerance
+LOW_ENOUGH = -9000.0  # BERT's -1e4 is low enough for the scores of trained models
+SOFT = -0.125  # exact in every dtype, and too little to hide anything
+QUOTED = 80  # characters of a line that is shown
+SPEAKS_OF = {  # mistakes with these words are possible only in code that has the key
+    "heads": r"\bheads?\b",
+    "texts": r"\btexts?\b",
+    "memory": r"\bmemory\b",
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +70,9 @@ class Fit:
     """The way to call a subject, and the known facts about its computation.
 
     crosses: it takes keys of another length. formula: what it should compute, with its conventions. variant: what it
-    computes as far as known, which is the formula with its mistakes. known: False if no variant explains it.
-    precision: of its computation when everything is float64. accepted: the encodings that it understands, by role.
+    computes as far as known, which is the formula with its mistakes. known: False if no variant explains it. unused:
+    parts that it has and does not apply.
+    precision: of its computation if all inputs are float64. accepted: the encodings that it understands, by role.
     """
 
     form: CallForm
@@ -56,6 +84,7 @@ class Fit:
     mistakes: tuple[Mistake, ...] = ()
     variant: Formula = RIGHT
     known: bool = True
+    unused: tuple[Mistake, ...] = ()
     precision: str = "float64"
     accepted: Mapping[str, tuple[Encoding, ...]] = field(default_factory=dict)
 
@@ -69,25 +98,24 @@ class Fit:
 
 
 class FilledSubject:
-    """A subject that is made and filled with random weights.
+    """A subject, constructed and filled with random weights.
 
-    parts: what it has that the formula lacks. others: what it has besides, such as weights that nothing reads.
-    precision: in which the subject computes inside, as far as known.
+    parts: its parts that the formula lacks. others: the names of anything else, such as weights without a known role.
+    precision: the dtype in which the subject computes internally, as far as known.
 
     Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
     """
 
-    def __init__(self, subject: Subject, options: Options, sizes: ModuleSizes) -> None:
-        self.subject, self.options = subject, options
+    def __init__(self, subject: Subject, sizes: ModuleSizes, nowhere: choices.Nowhere = "any") -> None:
+        self.subject, self.nowhere = subject, nowhere
         self.dropout, self.precision = True, "float64"
-        self.roles = names.roles_of(subject.parameters, options.map)
-        given = names.arguments_for(subject, sizes, options.give)
+        names.bind_weights(subject)
+        self.roles = names.roles_of(subject.parameters)
+        given = sizes.arguments_for(subject)
         subject.make(given)
         self.settle(sizes)
-        names.refuse_unknown(options.map, [one.name for one in subject.parameters], subject.weights)
-        for option, is_given in (("--mask-means", options.means is not None), ("--nowhere", options.nowhere != "any")):
-            if is_given and not self.roles.masks:
-                raise RequestError(f"{option} has no effect, as {subject.name} takes no mask: leave it out")
+        if nowhere != "any" and not self.roles.masks:
+            raise RequestError(f"--nowhere has no effect, as {subject.name} takes no mask: leave it out")
         generator = torch.Generator().manual_seed(0)
         self.weights = {}
         for name, (shape, _) in subject.weights.items():  # with a variance that keeps scores at about 1
@@ -100,15 +128,16 @@ class FilledSubject:
         defaults = [(one.name, one.default) for one in parameters if is_number(one.default)]
         known = reversed([*given.items(), *attributes, *defaults])
         numbers = {names.role_of(name): number for name, number in known}
+        window = numbers.get("window")
+        self.sizes: dict[str, int] = {}  # of texts that are longer than a window
+        if type(window) is int and Shape().keys <= window + 2 <= LONGEST_WINDOW:
+            self.sizes = {"queries": window + 1, "keys": window + 3}
         heads = numbers.get("heads")
         self.readings: Sequence[WeightLayout | None] = [None]
         if subject.weights:
-            self.readings = readings(subject.weights, heads if type(heads) is int else None, options.map)
+            self.readings = readings(subject.weights, heads if type(heads) is int else None)
             if not self.readings:
-                raise NeedsAdapterError(
-                    f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O: "
-                    "--map NAME=query says which is which"
-                )
+                raise NeedsAdapterError(f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O")
         self.parts, self.others = self.find_parts(numbers)
 
     def settle(self, sizes: ModuleSizes) -> None:
@@ -123,40 +152,100 @@ class FilledSubject:
             self.subject.settle(form.call(inputs, "float32"))
 
     def find_parts(self, numbers: Mapping[str | None, Any]) -> tuple[list[FormulaPart], list[str]]:
-        """Return the parts that source, weights and numbers tell of, and what else it has that the formula lacks."""
+        """Return the parts that its source, weights and numbers reveal, and the names of anything else it has."""
         source, first = evidence(self.subject), self.readings[0]
+        literals = [(minus, float(number)) for minus, number in NUMBER.findall(source)]
+        self.numbers = {number for _, number in literals} - {0.0}
+        self.negated = {number for minus, number in literals if minus}
         parts, unknown = [], []
-        if not source or re.search(r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b", source, re.IGNORECASE):
-            parts.append(conventions.rotary_part(source))
+        if not source or re.search(ROTARY, source, re.IGNORECASE):
+            bases = [one for one in (numbers.get("base"), 1e4, 5e5, 1e6) if one and (one == 1e4 or one in self.numbers)]
+            parts.append(conventions.rotary_part(dict.fromkeys(map(float, bases)), "rotary positions"))
         if not source or re.search(r"alibi|slope", source, re.IGNORECASE):
-            parts.append(conventions.alibi_part())
-        if isinstance(window := numbers.get("window"), int) and window > 1:
+            parts.append(conventions.alibi_part("ALiBi"))
+        if isinstance(window := numbers.get("window"), int) and 1 < window <= LONGEST_WINDOW:
             parts += conventions.window_parts(window)
         if isinstance(cap := numbers.get("softcap"), int | float) and cap:
             parts.append(conventions.softcap_part(cap))
         elif "tanh(" in source:
-            unknown = ["tanh: a softcap is known if a parameter or attribute named softcap has its size"]
+            unknown = ["tanh: a softcap is recognized by a parameter or attribute named softcap"]
+        self.around: list[FormulaPart] = []
         if first is None:
             return parts, unknown
         if first.vector is not None:
             return [*parts, conventions.additive_part(self.weights[first.vector].flatten())], []
-        others = unread_weights(self.subject.weights, self.options.map)
+        others = unread_weights(self.subject.weights)
         sinks = [name for name in others if SINKS.search(name)]
-        norms = {found[1]: name for name in others if (found := NORMS.search(name))}
+        norms = {(*found.groups(),): name for name in others if (found := NORMS.search(name))}
         parts += [conventions.sinks_part(self.weights[name].flatten()) for name in sinks]
-        if len(norms) == 2:
-            parts.append(conventions.norms_part(self.weights[norms["q"]], self.weights[norms["k"]]))
-        return parts, [*unknown, *(name for name in others if name not in (*sinks, *norms.values()))]
+        if {("q", "weight"), ("k", "weight")} <= norms.keys():
+            its = [[self.weights[norms[x, y]] for y in ("weight", "bias") if (x, y) in norms] for x in "qk"]
+            parts.append(conventions.norms_part(*its))
+        left = [name for name in others if name not in (*sinks, *norms.values())]
+        layers = {name.rpartition(".")[0] for name in left if LAYER_NORM.search(name)}
+        pairs = [[self.weights[f"{x}.{y}"] for y in ("weight", "bias") if f"{x}.{y}" in left] for x in sorted(layers)]
+        self.around = conventions.residual_parts(pairs)
+        return parts, [*unknown, *left]
+
+    def declares(self, part: FormulaPart, lines: str) -> bool:
+        """Return whether the object, or the lines that a call ran, contain this part."""
+        if part.declared not in ("rotary positions", "ALiBi"):
+            return bool(part.declared)
+        is_rotary = part.declared == "rotary positions"
+        held = dict(self.subject.instance.named_buffers()) if hasattr(self.subject.instance, "named_buffers") else {}
+        named = re.compile(r"(?:^|[._])(?:cos|sin|freqs|inv_freq)" if is_rotary else "alibi|slopes", re.IGNORECASE)
+        return any(map(named.search, held)) or (TURNS if is_rotary else SLOPES).search(lines) is not None
+
+    def unused_parts(self, fit: Fit, trial: Trial) -> tuple[Mistake, ...]:
+        """Return a mistake for each part that the code has and that changes nothing."""
+        used = {name for part in self.parts for name in part.ways if name in fit.conventions}
+        idle: dict[str, str] = {}
+        lines = None
+        for part in self.parts:
+            if part.declared and not any(
+                one.declared == part.declared and used & one.ways.keys() for one in self.parts
+            ):
+                if lines is None:
+                    lines = self.subject.lines_run(trial.form.call(trial.inputs, trial.dtype, dropout=self.dropout))
+                if self.declares(part, lines):
+                    idle[part.declared] = f"that has {part.declared}, which changes nothing"
+        remedy = "apply it between the projections and softmax, or remove it"
+        return tuple(Mistake(UNUSED, says, "", remedy, "add", ()) for says in idle.values())
+
+    def mistakes_of(self, form: CallForm, heads: int) -> list[Mistake]:
+        """Return the mistakes that this code can have, with heads, texts or a memory only if it has them."""
+        has = {
+            "heads": form.layout.has("head") if self.readings[0] is None else heads > 1,
+            "texts": form.layout.has("batch"),
+            "memory": form.roles.crosses,
+        }
+        lacks = [SPEAKS_OF[name] for name, it_has in has.items() if not it_has]
+        found = [
+            one
+            for one in MISTAKES
+            if (self.nowhere != "any" or one.name not in CONVENTIONAL)
+            and not any(re.search(words, f"{one.name} {one.says}") for words in lacks)
+        ]
+        written = [-number if number in self.negated else number for number in sorted(self.numbers - {1.0, 2.0})]
+        numbers = [number for one in written for number in (one, -one) if number > LOW_ENOUGH][:40]
+        more = [change for number in (*numbers, -1.0) for change in weakly_hidden(number)]
+        for number, which, adds in product(numbers, ("padding", "pairs", "past", "start"), (False, True)):
+            hide = partial(hide_some_weakly, number=number, which=which, adds=adds)
+            more.append({"hide": hide, "forbid": keep})  # one of several masks hides too little
+        return [one._replace(changes=(*more, *one.changes)) if one.name == WEAK else one for one in found]
 
     def draw(self, form: CallForm, reading: WeightLayout | None, crosses: bool, seed: int = 0, **sizes: int) -> Inputs:
         """Draw inputs of these sizes, as far as the layout has dimensions for them."""
-        shape = Shape(**sizes)
-        shape = shape if form.layout.batch else shape._replace(batch=1)
-        shape = shape if form.layout.heads else shape._replace(heads=1)
-        shape = shape if not form.layout.one_query else shape._replace(queries=1)
+        shape = Shape(**{**self.sizes, **sizes})
+        for dimension, size in (("batch", "batch"), ("head", "heads"), ("token", "queries")):
+            shape = shape if form.layout.has(dimension) else shape._replace(**{size: 1})
         if reading is not None:
             shape = shape._replace(heads=reading.heads)
-        return calling.draw(shape, reading and reading.read(self.weights), form.roles, crosses, seed)
+        inputs = calling.draw(shape, reading.read(self.weights) if reading else None, form.roles, crosses, seed)
+        if not {"lengths", "padding"} & {*form.roles.needed}:
+            return inputs
+        real = torch.ones(inputs.query.shape[0], inputs.key.shape[-2], dtype=torch.bool)
+        return inputs._replace(seen=Masking(padding=real))  # a required mask, which hides nothing
 
     def run(self, form: CallForm, reading: WeightLayout | None, inputs: Inputs, dtype: str, **how: Any) -> Trial:
         returned = self.subject.call(form.call(inputs, dtype, dropout=self.dropout, **how))
@@ -164,39 +253,35 @@ class FilledSubject:
 
     # --- without masks ------------------------------------------------------------------------------------
 
-    def forms(self, layout: str | None) -> Iterator[CallForm]:
-        known_layouts = calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED
-        layouts = [one for one in known_layouts if layout in (None, one.name)]
-        if not layouts:
-            raise RequestError(f"--layout {layout!r} is none of: {', '.join(one.name for one in known_layouts)}")
-        yield from (
-            CallForm(roles, layout) for roles in (self.roles, self.roles.without_memory()) for layout in layouts
-        )
+    def forms(self) -> Iterator[CallForm]:
+        layouts = calling.BY_HEADS if self.readings[0] is None else calling.PROJECTED
+        for roles, layout in product((self.roles, self.roles.without_memory()), layouts):
+            yield CallForm(roles, layout)
         for role in self.roles.needed:
-            for known, encoding in product(layouts, calling.encodings(role, self.options.means)):
-                yield CallForm(self.roles, known, {role: encoding})
+            for layout, encoding in product(layouts, calling.encodings(role, self.roles.declared(role))):
+                yield CallForm(self.roles, layout, {role: encoding})
 
-    def trials(self, layout: str | None = None) -> list[list[Trial]]:
+    def trials(self) -> list[list[Trial]]:
         """Return trials with two inputs for each form and reading whose output has the right shape.
 
-        Raises RequestError with the first error if there is none.
+        Raises RequestError with the error of the call that came furthest if there are none.
         """
         found: list[list[Trial]] = []
         failed: list[Returned] = []
-        for form, reading in product(self.forms(layout or self.options.layout), self.readings):
+        for form, reading in product(self.forms(), self.readings):
             if any(makes_needless(trials[0], form, reading) for trials in found):
                 continue
-            by = reading and reading.read(self.weights)
+            by = reading.read(self.weights) if reading else None
             if by and not form.roles.crosses and by.query.weight.shape[1] != by.key.weight.shape[1]:
                 continue  # keys can't be made of the queries' vectors
-            lengths = (True, False) if not form.layout.one_query else (True,)
+            lengths = (True, False) if form.layout.has("token") else (True,)
             for crosses, dtype in product(lengths if form.roles.crosses else (False,), DTYPES):
                 trials: list[Trial] = []
                 while len(trials) < 2 and all(one.returned.error is None for one in trials):
                     inputs = self.draw(form, reading, crosses, seed=len(trials))
                     trials.append(self.run(form, reading, inputs, dtype))
                 first, size = trials[0].result, getattr(torch, dtype).itemsize
-                # JAX turns everything into float32, and is tried in that again.
+                # JAX converts everything to float32, so it is tried again in float32.
                 if first and all(one.result for one in trials) and first.output.dtype.itemsize >= size:
                     found.append(trials)
                     break
@@ -204,41 +289,58 @@ class FilledSubject:
                     runs_once(trials[1].returned)
                 failed.append(trials[0].returned)
         if not found and failed:
-            remedy = "is it called otherwise? --map, --layout, or an adapter: attncli check --help has one to paste"
-            raise RequestError(f"{describe_failure(failed[0])}; {remedy}")
+            # Report the call that came furthest. If several did, prefer an error that other arrays would not avoid.
+            at = max(failed, key=lambda one: (one.line or 0, not re.match("RuntimeError|ValueError", one.error or "")))
+            if at.line is None:
+                raise NeedsAdapterError(describe_failure(failed[0]))
+            text = printable(linecache.getline(self.subject.file, at.line).strip())  # the line that raised the error
+            error_type = NeedsAdapterError if OF_CALLS.match(at.error or "") else RequestError
+            raise error_type(f"{describe_failure(at)}: {shorten(text, QUOTED)}")
         return found
 
     def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:
-        """Fit the formula to one of these groups of trials: in float64, then in float32 inside, then with mistakes.
+        """Fit the formula to one of these groups of trials: in float64, then with float32 inside, then with mistakes.
 
-        Raises RequestError if nothing fits, and there are parts or weights that the formula lacks.
+        Raises RequestError if nothing fits, and there is an undeclared window, or there are parts or weights that the
+        formula lacks.
         """
-        for self.precision in DTYPES:
+        bare = ((self.parts, dtype) for dtype in DTYPES)
+        around = (([*self.parts, part], dtype) for dtype in DTYPES for part in self.around)
+        for parts, self.precision in chain(bare, around):
             tried = [[replace(one, precision=self.precision) for one in trials] for trials in tried]
-            for (under, base), trials in product(bases(self.parts), tried):
+            for (under, base), trials in product(bases(parts), tried):
                 if all(one.fits(base) for one in trials):
-                    return self.make_fit(trials[0], (), under, base, base)
-        for mistakes, under, formula, base in conventions.candidates(tried[0], self.parts):
+                    self.parts = parts
+                    made = self.make_fit(trials[0], (), under, base, base)
+                    return replace(made, unused=self.unused_parts(made, trials[0]))
+        first = tried[0][0]
+        known = self.mistakes_of(first.form, 1 if first.reading is None else first.reading.heads)
+        with_parts = [self.parts, *([*self.parts, part] for part in self.around)]
+        variants = [conventions.candidates(tried[0], parts, known) for parts in with_parts]
+        variants.append(conventions.pairs_of(self.parts, known))
+        for mistakes, under, formula, base in takewhile(in_time(), chain.from_iterable(variants)):
             for trials in tried if len(mistakes) < 2 else tried[:2]:
                 if all(one.fits(formula) for one in trials):
                     if all(replace(one, precision="float64").fits(formula) for one in trials):
                         self.precision = "float64"
                     return self.make_fit(trials[0], mistakes, under, formula, base)
-        for window in range(2, Shape().keys):
-            parts = [part._replace(needed=True) for part in conventions.window_parts(window)]
-            if any(all(one.fits(base) for one in tried[0]) for part in parts for _, base in bases([part])):
-                raise RequestError(
-                    f"it has a window of {window} tokens, and no parameter or attribute named window says so: name the "
-                    "number, so that it can be compared"
-                )
+        keys = first.inputs.key.shape[-2]
+        for window in range(2, keys):
+            for part in conventions.window_parts(window)[: 2 if window < keys - 1 else 1]:
+                if any(all(one.fits(base) for one in tried[0]) for _, base in bases([part._replace(needed=True)])):
+                    raise RequestError(
+                        f"it has a window of {window} tokens, but no parameter or attribute named window: store the "
+                        "number under that name, so that it can be compared"
+                    )
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(
-                f"it is neither the formula nor a known mistake, and has what can't be checked ({extra}): "
-                "hand in the part without it, or use attncli.testing on the whole model"
+                f"it is neither the formula nor a known mistake, and has parts that can't be checked "
+                f"({shorten(extra, 150)}): check the code without "
+                "them, or use attncli.testing.assert_no_leak on the whole model"
             )
         self.precision = "float64"
-        return replace(self.make_fit(tried[0][0], (), (), RIGHT, RIGHT), known=False)
+        return replace(self.make_fit(first, (), (), RIGHT, RIGHT), known=False)
 
     def make_fit(
         self, trial: Trial, mistakes: tuple[Mistake, ...], under: tuple[str, ...], variant: Formula, base: Formula
@@ -254,48 +356,98 @@ class FilledSubject:
         missing = reading is not None and not reading.has_values
         return tuple(mistake for mistake in MISTAKES if missing and mistake.name == "values not projected")
 
-    def is_right(self, layout: str) -> bool:
-        """Return whether it equals the formula without masks in this layout, in some convention."""
-        try:
-            tried = self.trials(layout)
-        except RequestError:
-            return False
-        return any(all(one.fits(base) for one in trials) for trials in tried for _, base in bases(self.parts))
-
     # --- masks --------------------------------------------------------------------------------------------
 
     def fit_masks(self, fit: Fit) -> Fit:
         """Find the shapes of masks that the subject understands, and what True, 1 or 0 means in them."""
         for role in self.roles.masks:
-            # A mask of keys has a parameter of its own, if there is one.
+            # If a parameter is for a mask of keys, `mask` is for pairs of queries and keys.
             own = role != "mask" or not self.roles.has("padding", "lengths")
-            known = [one for one in calling.encodings(role, self.options.means) if own or "query" in one.shape]
-            taken: list[Trial] = []
-            right: list[Encoding] = []
-            # Some take only as many texts as heads. Few take 1 and 0 instead of True and False.
-            # A mask that is put on the queries instead of the memory fits only a memory of the same length.
-            lengths = (True, False) if role == "memory_padding" else (True,)
-            for crosses, texts, usual in product(lengths, (Shape().batch, fit.heads), (True, False)):
-                if right or (taken and (texts == fit.heads or not crosses)):
-                    break
-                some = [one for one in known if ((one.means, one.dtype) in calling.USUAL) == usual]
-                tried = [trial for one in some for trial in self.try_mask(fit, role, one, texts, crosses)]
-                taken += [trial for trial in tried if trial.result is not None]
-                right = [one.form.encodings[role] for one in taken if one.fits(fit.variant, padded=False)]
-            if right:
-                same = [one for one in right if (one.means, one.dtype) == (right[0].means, right[0].dtype)]
-                fit = fit.with_encodings(role, same)
-            elif taken:
-                fit = self.fit_wrong_mask(fit, role, taken)
+            fit = self.fit_mask(fit, role, own)
         return fit
 
+    def fit_mask(self, fit: Fit, role: str, own: bool) -> Fit:
+        known = [one for one in calling.encodings(role, self.roles.declared(role)) if own or "query" in one.shape]
+        taken: list[Trial] = []
+        # Some code takes a mask only if a batch has as many texts as heads. A mask that it applies to the queries
+        # instead of the memory fits only a memory of the same length.
+        lengths = (True, False) if role == "memory_padding" else (True,)
+        for crosses, texts in product(lengths, dict.fromkeys((Shape().batch, fit.heads))):
+            if taken and (texts == fit.heads or not crosses):
+                break
+            tried = [trial for one in known for trial in self.try_mask(fit, role, one, texts, crosses)]
+            taken += [trial for trial in tried if trial.result is not None]
+            for variant in (fit, unless_masked(fit)) if "causal by itself" in fit.conventions else (fit,):
+                right = [one for one in taken if one.fits(variant.variant, padded=False)]
+                if variant is not fit:  # a caller can put causality only into a mask of queries and keys
+                    right = [one for one in right if "query" in one.form.encodings[role].shape]
+                if right:
+                    chosen = self.choose_meaning(variant, role, right)
+                    if chosen is None:
+                        break  # the only form that works is one that no caller passes
+                    meaning = chosen.form.encodings[role][1:]
+                    same = [one.form.encodings[role] for one in right if one.form.encodings[role][1:] == meaning]
+                    return variant.with_encodings(role, same)
+        return self.fit_wrong_mask(fit, role, taken) if taken else fit
+
+    def choose_meaning(self, fit: Fit, role: str, right: Sequence[Trial]) -> Trial | None:
+        """Return a trial with the meaning that also serves in half precision.
+
+        Return None if only -inf hides enough and the code does not add the mask: it expects 0 and 1, which hide too
+        little.
+        """
+        first = {one.form.encodings[role][1:]: one for one in reversed(right)}
+        plain = [first[one] for one in calling.MEANINGS[:-1] if one in first]
+        for trial in plain:
+            half = [self.run(trial.form, trial.reading, trial.inputs, dtype) for dtype in HALVES]
+            if all(one.result is not None and one.fits(fit.variant, padded=False) for one in half):
+                return trial
+        if plain or self.roles.declared(role):
+            return [*plain, right[0]][0]
+        trial = right[0]
+        call = trial.form.call(trial.inputs, trial.dtype, dropout=self.dropout)
+        if re.search(r"\b1(?:\.0*)? - [^\n]*mask", self.subject.lines_run(call)):  # written for a mask of 0 and 1
+            return None
+
+        def soften(x: Any) -> Any:
+            return x.masked_fill(x.isinf(), SOFT) if isinstance(x, torch.Tensor) else x
+
+        soft = call._replace(
+            arguments=tuple(map(soften, call.arguments)),
+            keywords={name: soften(x) for name, x in call.keywords.items()},
+        )
+        softly = replace(trial, returned=self.subject.call(soft))
+
+        def add(scores: torch.Tensor, mask: torch.Tensor, own: bool) -> torch.Tensor:
+            kept = fit.variant.mask(Masking(), *scores.shape[-2:]) if own else None  # causality or a window
+            soft = scores + (~mask) * SOFT
+            return soft if kept is None else soft.masked_fill(~kept, -torch.inf)
+
+        added = [change_steps(fit.variant, {"hide": partial(add, own=own), "forbid": keep}) for own in (False, True)]
+        return trial if any(softly.fits(one, padded=False) for one in (fit.variant, *added) if one) else None
+
+    def part_variants(self, fit: Fit) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
+        """Yield the mistakes possible in each part, with the formula of the fit changed accordingly."""
+        for part in self.parts:
+            others = [one for one in self.parts if one is not part]
+            for mistakes, under, made, _ in conventions.with_part_mistakes(part, bases(others)):
+                if {*under} - part.ways.keys() == {*fit.conventions} - part.ways.keys():
+                    yield mistakes, made
+
     def fit_wrong_mask(self, fit: Fit, role: str, taken: Sequence[Trial]) -> Fit:
-        for mistake in MISTAKES:
+        finite = [one for one in taken if one.result and one.result.output.isfinite().any()]
+        taken = finite or taken  # outputs of only NaN tell nothing
+        first = {one.form.encodings[role][1:]: one for one in reversed(taken)}
+        for (mistakes, made), trial in product(self.part_variants(fit), first.values()):
+            if trial.fits(made):
+                return fit.with_encodings(role, [trial.form.encodings[role]], mistakes=mistakes, variant=made)
+        for mistake in self.mistakes_of(fit.form, fit.heads):
+            trials = list(first.values()) if mistake.name == WEAK else taken
             for change in mistake.changes:
                 formula = change_steps(fit.variant, change) if set(change) <= MASK_STEPS else None
-                for trial in taken if formula is not None else ():
+                for trial in trials if formula is not None else ():
                     if formula is not None and trial.fits(formula):
-                        mistakes = (*(one for one in fit.mistakes if one is not mistake), mistake)
+                        mistakes = (*(one for one in fit.mistakes if one.name != mistake.name), mistake)
                         accepted = [trial.form.encodings[role]]
                         return fit.with_encodings(role, accepted, mistakes=mistakes, variant=formula)
         return fit.with_encodings(role, [taken[0].form.encodings[role]], known=False)
@@ -319,52 +471,82 @@ class FilledSubject:
 
 
 def runs_once(returned: Returned) -> NoReturn:
-    raise RequestError(f"it runs once and not again: {returned.describe()}")
+    raise RequestError(f"it fails when it is called again: {returned.describe()}")
 
 
 def describe_failure(returned: Returned) -> str:
-    problem = "none of what it gives has the output's shape" if returned.error is None else "it can't be run"
+    problem = "nothing that it returns has the output's shape" if returned.error is None else "it can't be run"
     return f"{problem}: {returned.describe()}"
 
 
 def makes_needless(trial: Trial, form: CallForm, reading: WeightLayout | None) -> bool:
     """Return whether this form need not be tried: code that takes heads is not tried without them."""
     layout, other = trial.form.layout, form.layout
-    has_more = reading is None and layout.batch + layout.heads > other.batch + other.heads
+    dimensions = [one.has("batch") + one.has("head") for one in (layout, other)]
     is_fitting = trial.crosses or not form.roles.crosses
-    is_less_usual = is_fitting and other.columns + other.one_query > layout.columns + layout.one_query
-    return has_more or is_less_usual or (layout == other and trial.reading is reading)
+    return (
+        (reading is None and dimensions[0] > dimensions[1])
+        or (is_fitting and other.columns > layout.columns)
+        # One query per text is tried only if several fail: code that is wrong for several may be right for one.
+        or (not other.has("token") and layout.has("token") and not layout.columns)
+        or (layout == other and trial.reading is reading)
+    )
 
 
 # --- mistakes that explain all trials ---------------------------------------------------------------------
 
 
-def diagnose(fit: Fit, trials: Sequence[Trial], nowhere: bool) -> tuple[Mistake, ...]:
-    """Return the fewest mistakes that explain all trials, beginning with those that are known. May be empty.
+def diagnose(fit: Fit, attention: FilledSubject, trials: Sequence[Trial], nowhere: bool) -> tuple[Mistake, ...]:
+    """Return the fewest mistakes that explain all trials, beginning with those of the fit. May be empty.
 
-    nowhere: explain queries that may see nothing too.
+    nowhere: explain fully masked rows too.
     """
     if all(trial.fits(fit.formula, padded=False) for trial in trials):
         return ()
     if not any(array.isfinite().any() for trial in trials for array in trial.returned.arrays[:1]):
         return ()  # many mistakes give errors and NaN
-    # Trials that dismiss a variant soonest come first.
+    # First come the trials that are most likely to rule out a variant.
     difficult = sorted(trials, key=lambda trial: (trial.fits(fit.variant), trial.inputs.query.numel()))
-    for mistakes, formula in suspects(fit):
+    for mistakes, formula in takewhile(in_time(), suspects(fit, attention)):
         if mistakes and all(trial.fits(formula, nowhere=nowhere) for trial in difficult):
-            return mistakes
+            return tuple(with_number(one, formula) for one in mistakes)
     return ()
 
 
-def suspects(fit: Fit) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
+def in_time() -> Callable[[Any], bool]:
+    """Return a function that is true for as long as a search may take."""
+    until = time.process_time() + SEARCH
+    return lambda _: time.process_time() < until
+
+
+def with_number(mistake: Mistake, formula: Formula) -> Mistake:
+    """Name the number that hides too little, and how far scores must differ for that."""
+    number = getattr(formula.hide, "keywords", {}).get("number")
+    if mistake.name != WEAK or number is None:
+        return mistake
+    size = f" for scores that differ by {-number - STRENGTH:.3g} or more" if number < -STRENGTH else ""
+    return mistake._replace(says=f"whose hidden keys keep weight: {number:g} is not low enough{size}")
+
+
+def suspects(fit: Fit, attention: FilledSubject) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
+    known = attention.mistakes_of(fit.form, fit.heads)
     if fit.known:
         yield fit.mistakes, fit.variant
-        for mistake in MISTAKES:
-            if mistake not in fit.mistakes:
+        yield from attention.part_variants(fit)
+        for mistake in known:
+            if mistake.name not in {one.name for one in fit.mistakes}:
                 yield from (((*fit.mistakes, mistake), made) for made in with_mistakes(fit.variant, (mistake,)))
-    for mistakes in (*combinations(MISTAKES, 1), *combinations(MISTAKES, 2)):
+    for mistakes in (*combinations(known, 1), *combinations(known, 2)):
         few = conventions.FEW if len(mistakes) > 1 else None
         yield from ((mistakes, made) for made in with_mistakes(fit.formula, mistakes, few))
+
+
+def unless_masked(fit: Fit) -> Fit:
+    """Return the fit in which any mask turns causality off."""
+    formula, variant = (change_steps(one, conventions.MASKED_ONLY) for one in (fit.formula, fit.variant))
+    assert formula is not None and variant is not None
+    under = tuple(conventions.UNLESS_MASKED if one == "causal by itself" else one for one in fit.conventions)
+    return replace(fit, formula=formula, variant=variant, conventions=under)
 
 
 # --- source -----------------------------------------------------------------------------------------------

@@ -1,31 +1,24 @@
-"""Run the whole check of somebody's code in a process with limits. Only that process imports torch.
+"""Check somebody's code in a process of its own, with limits of time and memory. Only that process imports torch.
 
-    attncli ──► supervisor ──► the process that runs the code ──► what the code starts
-
-The supervisor ends with the code or with attncli, whichever ends first, and ends everything below it. On Linux that
-includes processes with a session of their own and orphans, which become its children.
+The process writes a line of JSON for each step, and the document of the result. It ends with attncli.
 """
 
-import ctypes
 import faulthandler
 import json
 import os
 import re
-import secrets
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import Empty, Queue
-from threading import Lock, Thread
-from types import TracebackType
+from threading import Thread, Timer
 from typing import Any
 
 from attncli.base.errors import Notice, RequestError
@@ -41,215 +34,159 @@ from attncli.checks.code.process import main
 main()
 """
 ROOT = str(Path(__file__).parents[3])
-CLOSED = 77  # exit code of a child whose pipes were closed
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-GRACE, TICK, SOON = 1.0, 0.1, 0.01  # seconds
+GRACE, STARTING = 1.0, 600.0  # seconds
 GIGABYTE = 10**9
-TRIES = 500  # to kill all that it started
-SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # of prctl(2)
-KEPT = 1 << 16  # bytes of what it prints
+KEPT, PART = 500, 4096  # pieces of its output that are kept, and bytes of a piece
 QUOTED = 60  # characters of its last line that a message has
 LONGEST = 300  # characters of a line of a message
 LINES = 5  # of a refusal: the reason, and an adapter
-STEPS = ("loaded", "opened", "made", "called")
 
 # --- the parent process --------------------------------------------------------------------------------
 
 
-class Checking:
-    """A check that runs in a process of its own, which ends with this context.
+def run_check(
+    what: str,
+    nowhere: str,
+    real: Mapping[str, Any] | None = None,
+    seconds: float = 60.0,
+    gigabytes: float = 4.0,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Return the document of a check that runs in a process of its own. Give its notices as warnings.
 
-    what: "file.py:Name". options: those of `check`. real: the arguments of `load`, for a layer whose weights are put
-    into it. seconds: the time limit. gigabytes: the memory limit, not counting torch and the model.
+    what: "file.py:Name". nowhere: as in `check`. real: the arguments of `load`, for a layer whose weights are put into
+    it. seconds: the time limit, from the moment at which the code is opened. gigabytes: the memory limit, not counting
+    torch and the model. advance: is called at every step.
+
+    Raises RequestError if it can't be checked, or the process ends without a document.
     """
-
-    def __init__(
-        self,
-        what: str,
-        options: Mapping[str, Any],
-        real: Mapping[str, Any] | None = None,
-        seconds: float = 60.0,
-        gigabytes: float = 4.0,
-    ) -> None:
-        self.what, self.seconds = shorten_start(what), seconds
-        self.file = file_of(what)
-        self.until = time.monotonic() + seconds
-        self.doing = STEPS[0] if real else STEPS[1]
-        self.printed = b""
-        self.killed = False
-        self.folder = Path(tempfile.mkdtemp(prefix="attncli-"))  # for all temporary files, torch's too
-        self.dying = self.folder / "dying"  # by its name, for which every system has a way
-        self.dying.touch()
-        self.key = secrets.token_hex()  # in each message, so that what their code writes to our pipes is none
-        place = str(self.dying)
-        job = {"what": what, "options": options, "real": real, "gigabytes": gigabytes, "dying": place, "key": self.key}
-        self.job = json.dumps({**job, "until": time.time() + seconds}).encode() + b"\n"
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, ROOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | ENVIRONMENT | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self.folder)),
-            start_new_session=True,  # so that Ctrl-C reaches only this process, and killpg all that the child starts
-        )
-        self.came: Queue[bytes | Exception] = Queue(1000)
-        # In threads: what the child leaves behind may hold its pipes open.
-        Thread(target=self.read, daemon=True).start()
-        self.listener = Thread(target=self.listen, daemon=True)
-        self.listener.start()
-
-    def __enter__(self) -> "Checking":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def read(self) -> None:
-        assert self.child.stdin is not None and self.child.stdout is not None
-        try:
-            self.child.stdin.write(self.job)
-            self.child.stdin.flush()
-            while line := self.child.stdout.readline(LONGEST_JSON):
-                self.came.put(line)
-            self.came.put(EOFError())
-        except (OSError, ValueError) as error:
-            self.came.put(EOFError(str(error)))
-
-    def listen(self) -> None:
-        """Read everything that it prints, so that it never waits for a reader. Keep the end."""
-        assert self.child.stderr is not None
-        with suppress(OSError, ValueError):
-            while part := self.child.stderr.read1(KEPT):  # type: ignore[attr-defined]
-                self.printed = (self.printed + part)[-KEPT:]
-
-    def result(self, advance: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Return the document of the result. Call `advance` at every step, and pass notices on as warnings.
-
-        Raises RequestError if it can't be checked, or the process ends without a document.
-        """
-        while True:
-            gone = self.child.poll() is not None
-            if time.monotonic() > self.until + GRACE:
-                raise RequestError(self.why(TimeoutError()))
+    folder = tempfile.TemporaryDirectory(prefix="attncli-", ignore_cleanup_errors=True)
+    dump = Path(folder.name, "dump")  # not in what the code prints, which would mix with it
+    job = {
+        "what": what,
+        "dump": str(dump),
+        "nowhere": nowhere,
+        "real": real,
+        "gigabytes": gigabytes,
+        "seconds": seconds,
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, ROOT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | ENVIRONMENT,
+        start_new_session=True,  # so that Ctrl-C reaches only this process, and killpg all that the child starts
+    )
+    assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+    printed = deque[bytes](maxlen=KEPT)
+    read = partial(child.stderr.read1, PART)  # type: ignore[attr-defined]
+    listener = Thread(target=lambda: printed.extend(iter(read, b"")), daemon=True)
+    listener.start()
+    until, timer = time.monotonic() + STARTING, Timer(STARTING, kill, [child])
+    timer.start()
+    doing = "opened" if real is None else "loaded"
+    try:
+        with suppress(OSError):  # it has ended already
+            child.stdin.write(json.dumps(job).encode() + b"\n")
+            child.stdin.flush()
+        for line in iter(partial(child.stdout.readline, LONGEST_JSON), b""):
             try:
-                line = self.came.get(timeout=GRACE if gone else TICK)
-            except Empty:
-                if not gone:
-                    continue
-                line = EOFError()
-            if isinstance(line, Exception):
-                raise RequestError(self.why(line))
-            try:
-                message = parse_json(line, infinite=True)
-                if type(message) is not dict or message.pop("key", None) != self.key:
-                    raise ValueError("it is none of our messages")
+                [(kind, value)] = parse_json(line, infinite=True).items()
             except ValueError as error:
-                raise RequestError(self.why(error)) from error
-            [(kind, value)] = message.items()
+                raise RequestError(f"{shorten_start(what)} writes to the pipe for attncli's result") from error
             if kind == "found":
                 return value
             if kind == "refused":
-                raise RequestError("\n".join(shorten(printable(x), LONGEST) for x in value.split("\n")[:LINES]))
+                raise RequestError("\n".join(shorten(printable(one), LONGEST) for one in value.split("\n")[:LINES]))
             if kind == "notice":
                 warnings.warn(shorten(printable(value), LONGEST), Notice, stacklevel=2)
-                continue
-            self.doing = value
-            advance()
-
-    def why(self, error: Exception) -> str:
-        """Explain why there is no document."""
-        if isinstance(error, EOFError):
-            with suppress(subprocess.TimeoutExpired):
-                self.child.wait(GRACE)
-        late, code = time.monotonic() >= self.until, self.child.returncode
-        self.kill()
-        self.listener.join(GRACE)  # it may have its last words still to read
-        line = line_in(self.dying.read_bytes()[-KEPT:].decode(errors="replace"), self.file)
-        thing = "the model" if self.doing == "loaded" else "it"
-        where = f"{f'line {line}, ' if line else ''}while {thing} was being {self.doing}"
-        lines = self.printed.decode(errors="replace").strip().splitlines()
-        words = f" Its last words: {shorten(printable(lines[-1].strip()), QUOTED)}" if lines else ""
-        if late:
-            limit = "If it is no endless loop, --time-limit SECONDS gives it longer."
-            return f"{self.what} did not finish within {self.seconds:g} s ({where}). {limit}"
-        if isinstance(error, ValueError):
-            output = shorten(printable(str(error)), 100)
-            return f"{self.what} sent no result but something else ({where}): {output}. Does it write to our pipes?"
-        if code in (CLOSED, None):
-            return f"{self.what} closed a pipe that is not its own ({where}): without it there is no result.{words}"
-        if code == -9:
-            return f"{self.what} was killed ({where}): was the machine out of memory?{words}"
-        if code < 0:
-            name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
-            return f"{self.what} crashed with {name} ({where}): mend that first.{words}"
-        return f"{self.what} ended its process with exit code {code} ({where}): remove os._exit or the like.{words}"
-
-    def kill(self) -> None:
-        """Kill it and all that it started. Only once: later its number may belong to another process."""
-        if self.killed:
-            return
-        kill_descendants(self.child.pid)
-        with suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.kill()
-        self.child.wait()
-        self.killed = True
+            else:
+                doing = value
+                if value == "opened":  # their code begins
+                    timer.cancel()
+                    until, timer = time.monotonic() + seconds, Timer(seconds + GRACE, kill, [child])
+                    timer.start()
+                advance()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE)
+        code, late = child.returncode, time.monotonic() >= until
+    finally:
+        timer.cancel()
+        kill(child)
+        threads = dump.read_text(errors="replace") if dump.exists() else ""
+        folder.cleanup()
+    listener.join(GRACE)
+    text = b"".join(printed).decode(errors="replace")
+    where = f"while {'the model' if doing == 'loaded' else 'it'} was being {doing}"
+    raise RequestError(why_no_result(shorten_start(what), text, threads, where, code, seconds if late else None))
 
 
-def line_in(dying: str, file: str) -> str:
-    """Return the innermost line of this file in the thread that died. A timeout lists the main thread last."""
-    threads = [part for part in re.split(r"^(?=(?:Current )?[Tt]hread )", dying, flags=re.MULTILINE) if "File " in part]
-    here = [part for part in threads if part.startswith("Current ")] or threads[-1:]
-    found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d+)', here[0]) if here else None
-    return found[1] if found else ""
+def why_no_result(what: str, printed: str, dump: str, where: str, code: int | None, late: float | None) -> str:
+    """Return why a process sent no result. late: the time limit, if it was exceeded.
 
-
-def file_of(what: str) -> str:
-    """Return the name of the file as Python writes it in a dump of tracebacks."""
+    `faulthandler` prints threads with their innermost lines first, and the main thread last.
+    """
     place = what.rpartition(":")[0] or what
-    name = Path(place).name if place.endswith(".py") else f"{place.rpartition('.')[2]}.py"
-    return name.encode("ascii", "backslashreplace").decode()
+    file = Path(place).name if place.endswith(".py") else f"{place.rpartition('.')[2]}.py"
+    threads = re.split(r"^(?:Current t|T)hread 0x", dump, flags=re.M)
+    named = re.escape(file.encode("ascii", "backslashreplace").decode())  # as it is written there
+    lines = [found for one in threads if (found := re.search(rf'File "[^"]*{named}", line (\d+)', one))]
+    where = f"line {lines[-1][1]}, {where}" if lines else where
+    last = printed.strip().rpartition("\n")[2].strip()
+    said = f" Its last output: {shorten(printable(last), QUOTED)}" if last else ""
+    if late is not None:
+        limit = "If it is not an endless loop, allow more time with --time-limit SECONDS."
+        return f"{what} did not finish within {late:g} s ({where}). {limit}"
+    if code == -signal.SIGKILL:
+        return f"{what} was killed ({where}): was the machine out of memory?{said}"
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+        return f"{what} crashed with {name} ({where}): fix that first.{said}"
+    return f"{what} ended its process with exit code {code} ({where}): remove os._exit or the like.{said}"
 
 
-# --- the child processes ----------------------------------------------------------------------------------
+def kill(child: "subprocess.Popen[bytes]") -> None:
+    """Kill the process, and all that it started in its session."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
+
+
+# --- the child process ------------------------------------------------------------------------------------
 
 
 def main() -> None:
-    """Check the code that the first line of stdin names. Send steps, notices and the result as lines of JSON."""
-    orders, messages = os.fdopen(os.dup(0), "rb", 0), os.dup(1)
+    """Check the code that the first line of stdin names. Write steps, notices and the result as lines of JSON."""
+    orders, messages = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb")
     job = json.loads(orders.readline())
-    folder = Path(job["dying"]).parent
-    if hasattr(os, "fork"):
-        supervise(orders, messages, folder)
-    else:
-        Thread(target=end_with, args=(orders, folder, Lock()), daemon=True).start()
-    dying = os.open(job["dying"], os.O_WRONLY)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # their code has neither our pipes nor our input
     os.dup2(2, 1)
-    faulthandler.enable(dying)
-    faulthandler.dump_traceback_later(max(job["until"] - time.time(), SOON), exit=True, file=dying)
-    process = os.getpid()
+    dump = os.open(job["dump"], os.O_WRONLY | os.O_CREAT)
+    faulthandler.enable(dump, all_threads=False)
+
+    def end_with_attncli() -> None:
+        orders.read()
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    Thread(target=end_with_attncli, daemon=True).start()
 
     def send(**message: Any) -> None:
-        line = memoryview(json.dumps({**message, "key": job["key"]}).encode() + b"\n")
-        if os.getpid() != process:  # the child of a fork in their code
-            os._exit(0)
-        try:
-            while line:
-                line = line[os.write(messages, line) :]
-        except OSError:
-            os._exit(CLOSED)
+        messages.write(json.dumps(message).encode() + b"\n")
+        messages.flush()
 
-    run(job, send)
+    run(job, send, dump)
 
 
-def run(job: dict[str, Any], send: Callable[..., None]) -> None:
-    """Send the document of the result, or the reason why the code can't be checked."""
+def run(job: dict[str, Any], send: Callable[..., None], dump: int) -> None:
+    """Send the document of the result, or the reason why the code can't be checked. dump: the file for stack traces."""
     from attncli.checks.code import subject as code
     from attncli.checks.code.check import check_subject
-    from attncli.checks.code.names import Options
     from attncli.checks.code.transplant import real_layer
 
     name, file = shorten_start(job["what"]), ""
@@ -257,13 +194,14 @@ def run(job: dict[str, Any], send: Callable[..., None]) -> None:
         real = None if job["real"] is None else partial(real_layer, *load(send, **job["real"]))
         limit(job["gigabytes"])
         send(step="opened")
+        faulthandler.dump_traceback_later(job["seconds"], exit=True, file=dump)
         ours = code.torch_settings()
         subject = code.Subject(code.open_code(job["what"]), lambda step: send(step=step))
         code.set_torch_settings(ours)
         name, file = subject.name, subject.file
-        send(found=check_subject(subject, Options(**job["options"]), real).document())
+        send(found=check_subject(subject, job["nowhere"], real).document())
     except RequestError as error:
-        more = f"it takes more than {job['gigabytes']:g} GB of memory: --memory-limit GB gives it more"
+        more = f"it takes more than {job['gigabytes']:g} GB of memory: give it more with --memory-limit GB"
         send(refused=str(error).replace(code.OUT_OF_MEMORY, more))
     except BaseException as error:  # noqa: BLE001  (it is somebody's code)
         send(refused=f"{name} can't be run: {code.describe_error(error, file)}")
@@ -289,81 +227,8 @@ def load(
     return model, model.tokenizer.encode(text, pair), *choose_head(layer, head, model.layers, model.heads)
 
 
-def supervise(orders: Any, messages: int, folder: Path) -> None:
-    """Fork, and return in the new process only. The old one ends everything below it when the new one ends, and then
-    ends in the same way.
-    """
-    call_prctl(SET_CHILD_SUBREAPER, 1)
-    worker = os.fork()
-    if worker == 0:
-        call_prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        orders.close()
-        return
-    for pipe in (messages, 1, 2):  # they end with the new process
-        os.close(pipe)
-    ending = Lock()  # of the one that ends this process
-    Thread(target=end_with, args=(orders, folder, ending), daemon=True).start()
-    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    kill_descendants(os.getpid())
-    ending.acquire()
-    if code < 0:
-        with suppress(OSError):  # of SIGKILL
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
-
-
-def end_with(orders: Any, folder: Path, ending: Lock) -> None:
-    """End when the parent process ends, however it does, with everything below. Leave no file behind."""
-    with suppress(OSError, ValueError):
-        orders.read()
-    ending.acquire()
-    kill_descendants(os.getpid())
-    shutil.rmtree(folder, ignore_errors=True)
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(CLOSED)
-
-
-def call_prctl(option: int, value: int) -> None:
-    """Set an option of this process on Linux (prctl(2)). Other systems have none of these."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def kill_descendants(root: int) -> None:
-    """Kill all processes below one, until there are none: while they are killed they may start others.
-
-    Only Linux lists them, in /proc.
-    """
-    for _ in range(TRIES):
-        below = descendants(root)
-        if not below:
-            return
-        for number in below:
-            with suppress(OSError):
-                os.kill(number, signal.SIGKILL)
-        time.sleep(SOON)
-
-
-def descendants(root: int) -> list[int]:
-    """Return the numbers of the living processes below one."""
-    children: dict[int, list[int]] = {}
-    dead = set()
-    for place in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            state, parent = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
-            children.setdefault(int(parent), []).append(int(place.parent.name))
-            if state in "ZX":
-                dead.add(int(place.parent.name))
-    found = [root]
-    for number in found:
-        found += children.get(number, [])
-    return [number for number in found[1:] if number not in dead]
-
-
 def limit(gigabytes: float) -> None:
-    """Limit memory, not counting what is taken already. A crash leaves no core file behind."""
+    """Limit memory, not counting memory already in use. A crash leaves no core file behind."""
     try:
         import resource
     except ImportError:  # Windows

@@ -3,7 +3,7 @@
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ LONGEST = 100  # characters of a line that is shown
 
 
 class Finding(NamedTuple):
-    """A check. holds: None if it could not be made; `note` explains why. difference: the largest absolute one."""
+    """One check. holds: None if it was impossible; `note` says why. difference: the largest absolute difference."""
 
     name: str
     holds: bool | None
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """A mistake that explains the numbers. line, text: the only line of the source that has its operation, a guess."""
+    """A mistake that explains the numbers. line, text: probably its line, the only one with the operation."""
 
     mistake: str
     says: str
@@ -38,7 +38,7 @@ class Diagnosis(NamedTuple):
     text: str = ""
 
     def __str__(self) -> str:
-        where = f"line {self.line} has `{self.text}` (a guess, by what it does): " if self.line else ""
+        where = f"probably line {self.line}, `{self.text}`: " if self.line else ""
         return f"{where}{self.remedy}"
 
 
@@ -46,9 +46,9 @@ class Diagnosis(NamedTuple):
 class CheckResult:
     """The result of a check.
 
-    conventions: ways in which it is right that are not the only ones. smallest: the smallest input on which it
-    differs, if no mistake explains it. unchecked: parameters that were never given. hint: the option with which it
-    would be right. maps: one head of a layer whose weights were put into it, as `transplant` makes them.
+    conventions: what the code chose where several ways are right. smallest: the smallest input on which it differs, if
+    no mistake explains it. unchecked: parameters that were never given. maps: the maps of one head with the weights of
+    a real layer, as `transplant` returns them.
     """
 
     name: str
@@ -57,11 +57,10 @@ class CheckResult:
     diagnosis: tuple[Diagnosis, ...] = ()
     smallest: str = ""
     unchecked: tuple[str, ...] = ()
-    hint: str = ""
     maps: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        """Return <Result: right: MyAttention is attention>."""
+        """Return <Result: right: MyAttention computes attention>."""
         return printable(f"<Result: {self.verdict}>")
 
     @property
@@ -74,14 +73,14 @@ class CheckResult:
     def verdict(self) -> str:
         wrong = [check.name for check in self.checks if check.holds is False]
         if not wrong:
-            under = f", {'; '.join(self.conventions)}" if self.conventions else ""
-            missed = f"; not checked: {', '.join(self.unchecked)}" if self.unchecked else ""
-            return f"right: {self.name} is attention{under}{missed}"
+            under = f". Conventions: {'; '.join(self.conventions)}" if self.conventions else ""
+            missed = f", but never called with {', '.join(self.unchecked)}" if self.unchecked else ""
+            return f"right{missed}: {self.name} computes attention{under}"
         if not self.diagnosis:
             names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
             count = f"{len(wrong)} of {len(self.checks)} checks ({names})"
             return f"wrong: {self.name} differs in {count}, and no known mistake explains it"
-        return f"wrong: {self.name} is attention {', and '.join(one.says for one in self.diagnosis)}"
+        return f"wrong: {self.name} computes attention {', and '.join(one.says for one in self.diagnosis)}"
 
     def document(self) -> dict[str, Any]:
         """Return the document that --json prints."""
@@ -93,7 +92,6 @@ class CheckResult:
             "diagnosis": [one._asdict() for one in self.diagnosis],
             "smallest": self.smallest or None,
             "unchecked": list(self.unchecked),
-            "hint": self.hint or None,
             "maps": self.maps,
             "verdict": self.verdict,
             "right": self.right,
@@ -101,14 +99,13 @@ class CheckResult:
 
     def __str__(self) -> str:
         """Return the verdict, the remedies, and the smallest input."""
-        return "\n".join([self.verdict, *map(str, self.diagnosis), *filter(None, [self.smallest, self.hint])])
+        return "\n".join([self.verdict, *map(str, self.diagnosis), *filter(None, [self.smallest])])
 
-
-MAKES_LAYER = re.compile(r"nn\.(Linear|Lazy|Dropout|Conv)|Linear\(|Dense\(")
 
 # --- the line of a mistake --------------------------------------------------------------------------------
 
-# For the step of a mistake: the operation that its line has, the surest pattern first.
+MAKES_LAYER = re.compile(r"nn\.(Linear|Lazy|Dropout|Conv)|Linear\(|Dense\(")
+# Patterns of a mistake's line, by its step, the most reliable first.
 PATTERNS: dict[str, tuple[str, ...]] = {
     "score": (r"@[^)]*(transpose|\.mT|\.T\b|swapaxes|permute)", r"(matmul|bmm|einsum|tensordot)\("),
     "swap": (r"\bk\w*\s*[@,]\s*q",),
@@ -133,33 +130,29 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "turn": (r"sin|conj|polar|freqs_cis|rotate",),
     "dropout": (r"dropout",),
     "cap": (r"tanh",),
+    "repeat": (r"repeat",),
+    "flag": (r"\bif\b.*(need|return|output|use_cache|average)\w*",),
 }
 
 
 def diagnosis_of(mistake: Mistake, subject: Subject) -> Diagnosis:
-    """Add the only line of the source, if there is one, that matches a pattern of the step."""
-    lines = list(code_lines(subject.source))
+    """Return the diagnosis of a mistake, with its line if only one line of the source matches a pattern of its step.
+
+    Lines that create a layer are ignored.
+    """
+    source, lines = textwrap.dedent(subject.source), dict[int, str]()
+    with suppress(SyntaxError):
+        nodes = ast.walk(ast.parse(source))
+        for function in (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+            for number in sorted({n for node in body for n in range(node.lineno, (node.end_lineno or 0) + 1)}):
+                code = source.splitlines()[number - 1].partition("#")[0].strip()
+                if code and not MAKES_LAYER.search(code):
+                    lines[number - 1] = code
     for pattern in PATTERNS.get(mistake.step, ()):
-        found = [(number, text) for number, text in lines if re.search(pattern, text)]
+        found = [(number, code) for number, code in lines.items() if re.search(pattern, code)]
         if len(found) == 1:
-            [(number, text)] = found
-            text = printable(text.strip())[:LONGEST]
-            return Diagnosis(mistake.name, mistake.says, mistake.remedy, subject.first + number, text)
+            [(number, code)] = found
+            line = subject.first + number
+            return Diagnosis(mistake.name, mistake.says, mistake.remedy, line, printable(code)[:LONGEST])
     return Diagnosis(mistake.name, mistake.says, mistake.remedy)
-
-
-def code_lines(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of code of all functions, with their numbers from 0; those of a constructor come last."""
-    source = textwrap.dedent(source)
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    functions.sort(key=lambda node: (node.name == "__init__", node.lineno))
-    lines = source.splitlines()
-    for function in functions:
-        body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-        numbers = {number for node in body for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-        codes = [(number - 1, lines[number - 1].partition("#")[0]) for number in sorted(numbers)]
-        yield from ((number, code) for number, code in codes if code.strip() and not MAKES_LAYER.search(code))

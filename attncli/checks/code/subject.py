@@ -3,8 +3,10 @@
 import copy
 import importlib
 import inspect
+import linecache
 import os
 import sys
+import trace
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -48,7 +50,8 @@ class CodeCall(NamedTuple):
     """The arguments of a call.
 
     dtype: of weights and inputs. strided: pass tensors that are not contiguous. cotangent: with it, return the
-    gradients of Σ output · cotangent. dropout: False switches all dropout off. earlier: calls made before this one.
+    gradients of Σ output · cotangent. dropout: False switches all dropout off. training: put a module into its training
+    mode. earlier: calls made before this one.
     """
 
     arguments: tuple[Any, ...]
@@ -57,6 +60,7 @@ class CodeCall(NamedTuple):
     strided: bool = False
     cotangent: Tensor | None = None
     dropout: bool = True
+    training: bool = False
     earlier: "tuple[CodeCall, ...]" = ()
 
 
@@ -81,7 +85,7 @@ class Returned(NamedTuple):
 
 
 class Subject:
-    """A function, a class, an object that is called, or a function without parameters that makes one of these.
+    """A function, a class, a callable object, or a function without parameters that makes one of these.
 
     Every call runs on a fresh copy, so nothing that the code does to itself lasts. report: is called with "made" or
     "called" before the code runs. library: "torch" or "numpy". source: the text, which begins on line `first` of
@@ -94,7 +98,7 @@ class Subject:
         if inspect.isfunction(thing) and not inspect.signature(thing).parameters:
             thing = construct(thing, {})
         if not callable(thing) and not hasattr(thing, "forward"):
-            raise RequestError(f"{name_of(thing)} is no function, class or module, but {type(thing).__name__}")
+            raise RequestError(f"{name_of(thing)} is not a function, class or module, but {type(thing).__name__}")
         self.thing = thing
         self.report = report
         self.settings = torch_settings()
@@ -133,6 +137,22 @@ class Subject:
         self.filled |= weights
         self.ready.clear()
 
+    def bind(self, shapes: dict[str, tuple[int, ...]], sizes: dict[str, Any]) -> None:
+        """Turn a function of vectors, weights and sizes into one of vectors, with weights and sizes bound."""
+        zeros = np.zeros if self.library == "numpy" else torch.zeros
+        first, *left = [one for one in self.parameters if one.name not in {*shapes, *sizes}]
+        self.parameters = (first, *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in left))
+        self.set_instance(partial(self.thing, **{name: zeros(shape) for name, shape in shapes.items()}, **sizes))
+
+    def lines_run(self, call: CodeCall) -> str:
+        """Return the lines of the files in the subject's folder that this call runs, without comments."""
+        folder = str(Path(self.file).parent) if self.file else "-"
+        tracer = trace.Trace(trace=False)
+        tracer.runfunc(self.run, call)
+        places = [place for place in tracer.results().counts if place[0].startswith(folder)]
+        own = [place for place in places if ("site-packages" in place[0]) == ("site-packages" in folder)]
+        return "".join(linecache.getline(*place).partition("#")[0] + "\n" for place in own)
+
     def call(self, call: CodeCall) -> Returned:
         return self.run(call)[0]
 
@@ -148,6 +168,8 @@ class Subject:
         dtype, instance, past = getattr(torch, call.dtype), None, None
         try:
             instance = self.fresh(dtype)
+            if call.training and isinstance(instance, nn.Module):
+                instance.train()
             function: Callable[..., Any] = instance if callable(instance) else instance.forward
             gradient_mode = nullcontext() if call.cotangent is not None else torch.no_grad()
             with self.their_settings(), gradient_mode, nullcontext() if call.dropout else NoDropout():
@@ -210,15 +232,15 @@ class Subject:
                 return copy.deepcopy(instance)
         except Exception as error:
             reason = describe_error(error, self.file)
-            remedy = "hand in its class, or a function without parameters, that makes it without that"
+            remedy = "check its class, or a function without parameters that makes it anew"
             raise RequestError(f"{self.name} can't be copied ({reason}): {remedy}") from error
 
     @contextmanager
     def their_settings(self) -> Iterator[None]:
-        """Run their code uncompiled, under the torch settings that it left, and ours under our own."""
+        """Run their code uncompiled, with the torch settings that it left; then restore ours."""
         ours = torch_settings()
         set_torch_settings(self.settings)
-        compiles = "torch._dynamo" in sys.modules  # flex attention does, for every size of its inputs
+        compiles = "torch._dynamo" in sys.modules  # flex attention compiles anew for every input size
         try:
             with torch.compiler.set_stance("force_eager") if compiles else nullcontext():
                 yield
@@ -249,23 +271,28 @@ class Config(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name not in self:
-            raise AttributeError(f"the config has no {name}: --give config.{name}=VALUE")
+            raise AttributeError(f"the config has no {name}")
         return self[name]
 
 
 def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a parameter or buffer. A complex one stays complex, which Module.to would make real."""
+    """Convert a parameter or buffer. A complex one stays complex; `Module.to` would make it real."""
     if tensor.is_complex():
         dtype = torch.complex128 if dtype == torch.float64 else torch.complex64
     return tensor.to("cpu", dtype if tensor.is_floating_point() or tensor.is_complex() else None)
 
 
 def cache_in(result: Any) -> Any:
-    """Return the cache: the last of several values, or the value with such a name; None without one."""
+    """Return the cache in a result, or None.
+
+    In a dict, it is the value named past or cache; in a tuple, the last value that is not an array, or else the last.
+    """
     if isinstance(result, dict):
         named = ((name, value) for name, value in result.items() if isinstance(name, str))
         return next((value for name, value in named if "past" in name or "cache" in name), None)
-    return result[-1] if isinstance(result, list | tuple) and len(result) > 1 else None
+    if not isinstance(result, list | tuple) or len(result) < 2:
+        return None
+    return next((one for one in reversed(result) if not (one is None or hasattr(one, "shape"))), result[-1])
 
 
 def arrays_in(result: Any) -> Iterator[Tensor]:
@@ -331,7 +358,7 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, MemoryError) or "can't allocate memory" in text:  # torch raises a RuntimeError
         return OUT_OF_MEMORY
     if isinstance(error, SystemExit):
-        return shorten(printable(f"it ends itself by sys.exit({'' if error.code is None else text})"), MESSAGE)
+        return shorten(printable(f"it calls sys.exit({'' if error.code is None else text})"), MESSAGE)
     if type(error) is KeyError:
         text = f"no {text}"
     return shorten(printable(type(error).__name__ + (f": {text}" if text else "")), MESSAGE)
@@ -392,9 +419,10 @@ def library_of(thing: Any) -> str:
 def weights_of(instance: Any, inside: bool = False) -> Iterator[tuple[str, Any, str]]:
     """Yield the name, array and owner of each weight. inside: the instance is a layer of the subject."""
     if isinstance(instance, nn.Module):
-        owners = dict(instance.named_modules())
-        for name, parameter in instance.named_parameters():
-            owner = owners[name.rpartition(".")[0]]
+        owners = dict(instance.named_modules(remove_duplicate=False))
+        every = instance.named_parameters(remove_duplicate=False)
+        for name, parameter in {id(parameter): (name, parameter) for name, parameter in every}.values():
+            owner = owners[name.rpartition(".")[0]]  # by the last name: an adapter adds its names after the others
             raw = (owner is instance and not inside) or isinstance(owner, nn.ParameterList)
             if not is_lazy(parameter):
                 yield name, parameter.data, "" if raw else type(owner).__name__.lower()
@@ -404,8 +432,7 @@ def weights_of(instance: Any, inside: bool = False) -> Iterator[tuple[str, Any, 
 
 def arrays_of(holder: Any, prefix: str, deep: int) -> Iterator[tuple[str, Any, str]]:
     """Yield the real arrays among the attributes of an object, and in their lists and objects."""
-    inside = dict(enumerate(holder)) if isinstance(holder, list | tuple) else holder
-    for name, value in (inside if isinstance(inside, dict) else getattr(inside, "__dict__", {})).items():
+    for name, value in attributes_of(holder).items():
         path = f"{prefix}{name}"
         if isinstance(value, nn.Module):
             yield from ((f"{path}.{inner}", array, owner) for inner, array, owner in weights_of(value, inside=True))
@@ -414,6 +441,14 @@ def arrays_of(holder: Any, prefix: str, deep: int) -> Iterator[tuple[str, Any, s
                 yield path, value, ""
         elif deep and not isinstance(value, type | types.ModuleType):
             yield from arrays_of(value, f"{path}.", deep - 1)
+
+
+def attributes_of(holder: Any) -> dict[Any, Any]:
+    """Return the attributes of an object, the elements of a list or dictionary, or what a partial function holds."""
+    if isinstance(holder, list | tuple):
+        return dict(enumerate(holder))
+    holder = holder.keywords if isinstance(holder, partial) else holder
+    return holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})
 
 
 def is_number(value: Any) -> bool:
@@ -426,7 +461,7 @@ def numbers_of(instance: Any) -> dict[str, float]:
     return {
         f"{path}.{name}" if path else name: value
         for path, holder in holders
-        for name, value in getattr(holder, "__dict__", {}).items()
+        for name, value in attributes_of(holder).items()
         if is_number(value)
     }
 
@@ -449,10 +484,10 @@ def open_code(what: str) -> Any:
     module = import_module(place) if is_module else run_file(place)
     names = [name] if name else own_names(module)
     if not names:
-        raise RequestError(f"{shorten_start(place)} has no functions and classes of its own: {USAGE}")
+        raise RequestError(f"{shorten_start(place)} defines no public function or class: {USAGE}")
     if len(names) > 1:
         short, others = shorten_start(place), shorten(", ".join(names[1:]), LISTED)
-        raise RequestError(f"{short} has {len(names)} functions and classes: {short}:{names[0]}, or {others}?")
+        raise RequestError(f"{short} defines {len(names)} functions and classes: check {short}:{names[0]}, or {others}")
     [name] = names
     thing: Any = module
     for part in name.split("."):
@@ -462,7 +497,9 @@ def open_code(what: str) -> Any:
             others = shorten(", ".join(own_names(module)) or "no function and no class of its own", LISTED)
             raise RequestError(f"{shorten_start(place)} has no {quoted(name)}: it has {others}")
     if not callable(thing):
-        raise RequestError(f"{shorten_start(what)} is no function, class or module, but of type {type(thing).__name__}")
+        raise RequestError(
+            f"{shorten_start(what)} is not a function, class or module, but of type {type(thing).__name__}"
+        )
     return thing
 
 
@@ -505,7 +542,7 @@ def import_module(place: str) -> types.ModuleType:
     with running(place, ""), suppress(ModuleNotFoundError):
         spec = find_spec(place)
     if spec is None:
-        raise RequestError(f"no module {quoted(place)} is in this folder or installed; a file is FILE.py:NAME")
+        raise RequestError(f"no module {quoted(place)} is in this folder or installed; write a file as FILE.py:NAME")
     with running(place, spec.origin or ""):
         return importlib.import_module(place)
 

@@ -45,14 +45,15 @@ class RealLayer:
     record: AttentionRecord
 
 
-RealLayers = Callable[[str], RealLayer]  # of the name of a mask
+RealLayers = Callable[[str], RealLayer]  # from the name of a mask
 
 
 def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -> RealLayer:
     """Raises RequestError for a layer whose scores depend on positions."""
     if model.config.positions[layer] is not None or model.config.goes_by_order:
         raise RequestError(
-            f"the scores of {model.config.model_type} depend on positions: -m takes a model whose don't, such as minilm"
+            f"the scores of {model.config.model_type} depend on positions: "
+            "use a model whose scores don't, such as minilm"
         )
     tap = InputsAndOutputs()
     [taken] = model.take([tokens], Request([layer], mask=mask), [tap])
@@ -75,7 +76,7 @@ def real_layer(model: Model, tokens: Tokens, layer: int, head: int, mask: str) -
 
 
 def check_with_layer(attention: FilledSubject, fit: Fit, layers: RealLayers) -> tuple[list[Finding], dict[str, Any]]:
-    """Compare the output, and the maps of all heads if they can be seen. The attention is made anew.
+    """Compare the output, and the maps of all heads if they can be recovered, in a new instance of the attention.
 
     Returns the checks, and the data of one head's own map ("ours") and of the one that the subject gives ("theirs").
     """
@@ -103,7 +104,7 @@ def check_with_layer(attention: FilledSubject, fit: Fit, layers: RealLayers) -> 
             output = shown.output if reading is None else split(shown.output, layer.heads)
             theirs, note = output[..., : len(layer.x)], "seen through its values"
     if not theirs.numel():
-        note = "it gives none, and there are too many tokens to see them"
+        note = "it returns none, and the text has too many tokens to see them"
         return [*checks, Finding(maps_name, None, note=note)], maps
     if theirs.shape[1] == layer.heads:
         maps["theirs"] = theirs[0, head].float().tolist()
@@ -129,12 +130,12 @@ def put_in(attention: FilledSubject, fit: Fit, layer: RealLayer) -> tuple[Filled
             raise RequestError("it has no dimension for heads")
         return attention, None, inputs
     sizes = ModuleSizes(x.shape[-1], layer.heads, layer.heads, max(64, x.shape[1]))
-    larger = FilledSubject(attention.subject, attention.options, sizes)
+    larger = FilledSubject(attention.subject, sizes)
     larger.dropout = attention.dropout
     reading = next((one for one in larger.readings if one is not None and one.note == fit.reading.note), None)
     if reading is None or reading.heads != layer.heads:
         raise RequestError("it can't be made as large as the model")
-    larger.subject.fill(reading.write(layer.projections, larger.subject.weights))
+    larger.subject.fill(reading.write(layer.projections))
     return larger, reading, Inputs(x, x, x, layer.heads, layer.projections)
 
 
@@ -155,5 +156,5 @@ def inputs_that_show_maps(
     places = (torch.linalg.pinv(layer.x) @ ones).mT.repeat(layer.heads, 1)  # [heads · head_dim, d_model]
     identity = Affine(torch.eye(len(places), dtype=torch.float64))
     by = layer.projections._replace(value=Affine(places), output=identity)
-    attention.subject.fill(reading.write(by, attention.subject.weights))
+    attention.subject.fill(reading.write(by))
     return inputs._replace(projections=by)

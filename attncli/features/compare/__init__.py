@@ -1,7 +1,8 @@
-"""Compare what attncli computes with transformers, or with torch.
+"""Compare attncli's numbers with those of transformers or torch.
 
-`agreement` compares layer by layer, `ways` what users see besides (`WAYS`, as data), with the two programs of `beside`,
-or of `eager` for a network that transformers runs. They compute with torch and are imported when they are needed.
+`agreement` compares layer by layer, `ways` the other numbers that users see (listed in `WAYS`). `beside` runs both
+programs, and `eager` does so for networks of transformers. All of them import torch, so they are imported only when
+needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from attncli.models.transformers_engine import TransformersModel
     from attncli.models.transformers_peer import Reference
 
-SHARED = 2**23  # products of numbers in a projection, from which on threads share it
+SHARED = 2**23  # multiplications in a projection above which several threads are faster
 
 
 @measure(options.ComputeOptions, saves=DOCUMENTS, saved_as="a comparison")
@@ -68,21 +69,21 @@ def compare(
             "--weights",
             rare=True,
             metavar="NAME",
-            help="pretrained, random, auto (its own if they are here).",
+            help="pretrained, random, or auto (pretrained if they are here).",
             show_default="auto",
         ),
     ] = None,
     engine: options.EngineOption = "auto",
     **how: "Unpack[options.ComputeOptions]",
 ) -> "ComparedPrograms":
-    """Compare what attncli computes with transformers, or with torch.
+    """Compare attncli's numbers with those of transformers or torch.
 
-    For each layer: the largest difference of weights and of hidden states (as a share of the token's largest number, or
-    of 1), and the share of queries whose strongest key is the same. Then, with transformers, on at most 3 texts:
-    tokens, every mask with [PAD], norms, logits of the next token, and the network for short texts. [PAD]'s own rows
-    count in float64. The exit code is 1 beyond rounding, 32 x eps x layers; in half precision, errors larger than
-    transformers' own. A network of transformers (GPT-2, Llama, T5) is run with attncli's attention in it and with its
-    own eager attention.
+    For each layer: the largest difference of weights and of hidden states (divided by the vector's largest element if
+    that is above 1), and the share of queries whose strongest key is the same. Then, with transformers, on at most 3
+    texts: tokens, every mask with [PAD], norms, logits of the next token, and the NumPy network for short texts. Rows
+    of [PAD] are compared only in float64. Exit code 1 if a difference exceeds rounding (32 x eps x layers, or in half
+    precision a multiple of transformers' own error). OPT, T5 and others run in transformers, with attncli's attention
+    and with their own.
 
     \b
     Examples:
@@ -107,7 +108,7 @@ def compare(
     from attncli.models.model import own_network
     from attncli.models.transformers_peer import load_reference
 
-    texts = list(opened.tokenize(inputs, pad_to))
+    texts = list(opened.tokenizer.encode_each(inputs, pad_to))
     peers: Peers
     ways: Mapping[str, CompareWay[Any]] = {}
     own = own_network(opened)
@@ -126,10 +127,10 @@ def compare(
     products = max(map(len, texts), default=0) * opened.info.hidden_size**2
     with one_thread() if products < SHARED else nullcontext():
         found = beside.compare(peers, counted(texts, len(texts), "texts"))
-        every = counted(these.go_every_way(peers, ways), len(ways), "ways")
+        every = counted(these.compare_ways(peers, ways), len(ways), "ways")
         found = replace(found, ways=tuple(every))
     if not found.same and found.may_be_rounding:
-        notify("--dtype float64 tells a mistake, which stays, from rounding, which goes")
+        notify("this may be rounding: try --dtype float64, in which only mistakes remain")
     about = opened.info.document()
     if reference is not None:
         about = {**about, "path": None, "sha256": None}
@@ -150,20 +151,20 @@ def _open(
     if not isinstance(opening, Opening):
         no_effect("on an open model", weights=weights)
         return open_tappable(opening, which), None
-    why = "as asked"
+    why = "as requested"
     if weights != "random":
         try:
             return open_tappable(opening, which), None
         except NotOnThisMachine:
             if weights == "pretrained" or find_alias(opening.name) is None:
                 raise
-            why = "because its own are not on this machine and can't be fetched"
+            why = "because its own weights are not on this machine and can't be downloaded"
     from attncli.models.random import random_model
 
     both = random_model(opening.name, opening.device, opening.dtype)
     notify(
-        f"{opening.name}'s architecture gets RANDOM WEIGHTS (seed 0), {why}: this compares the programs, and says "
-        "nothing of the published model"
+        f"RANDOM WEIGHTS (seed 0) in {opening.name}'s architecture, {why}: this compares the programs, not the "
+        "published model"
     )
     return both
 
@@ -172,7 +173,7 @@ def _open(
 
 
 class _ToleranceEntry(TypedDict):
-    """What rounding explains: the largest of any layer."""
+    """The largest difference that rounding explains, over all layers."""
 
     weights: Annotated[float, "for a weight"]
     hidden: Annotated[
@@ -186,32 +187,33 @@ class _RoundingEntry(TypedDict):
     """In half precision, compared with the float32 network with the same weights; otherwise null."""
 
     weights: Annotated[float | None, "root mean square error of weights, divided by the other program's"]
-    hidden: Annotated[float | None, "the same for hidden states, as such shares"]
-    allowed: Annotated[float, "what chance explains of both"]
+    hidden: Annotated[float | None, "the same for hidden states"]
+    allowed: Annotated[float, "the tolerance of both"]
     scale: Annotated[float | None, "how much larger scores are than in float32", "share"]
-    scale_allowed: Annotated[float | None, "what rounding explains of it; null if the text is too short", "share"]
+    scale_allowed: Annotated[float | None, "its tolerance; null if the text is too short", "share"]
 
 
 class _LayerEntry(TypedDict):
     layer: int
     weights: Annotated[float | None, "largest difference of a weight; null for NaN"]
     hidden: Annotated[
-        float | None, "largest difference of a hidden state or an attention output (`vectors`), as such a share"
+        float | None,
+        "largest difference of a hidden state or an attention output (`vectors`), as a share of the token's vector",
     ]
     agreement: Annotated[float, "with the same strongest key", "share of queries"]
-    weights_allowed: Annotated[float, "what rounding explains of a weight in this layer"]
-    hidden_allowed: Annotated[float, "what it explains of an element of a hidden state"]
+    weights_allowed: Annotated[float, "tolerance for a weight in this layer"]
+    hidden_allowed: Annotated[float, "tolerance for an element of a hidden state"]
     rounding: _RoundingEntry | None
 
 
 class _WayEntry(TypedDict):
-    """The other ways to compute numbers; empty against torch."""
+    """The other code paths; empty against torch."""
 
     way: str
     of: Annotated[str, "a description"]
     difference: Annotated[
         float | None,
-        "the largest one, of vectors as a share of their size; null if there was nothing to compare, or for NaN",
+        "the largest one; for vectors, as a share of their size; null if there was nothing to compare, or for NaN",
     ]
     allowed: float
     same: bool
@@ -237,10 +239,10 @@ class CompareDocument(TypedDict):
     ]
     embeddings: Annotated[
         float | None,
-        "largest difference before the first layer, as such a share; null if attention outputs are compared, or if it "
-        "is NaN",
+        "largest difference before the first layer, as a share of the token's vector; null if attention outputs are "
+        "compared, or if it is NaN",
     ]
-    embeddings_allowed: Annotated[float, "what rounding explains of it"]
+    embeddings_allowed: Annotated[float, "its tolerance"]
     layers: list[_LayerEntry]
     ways: list[_WayEntry]
     same: Annotated[bool, "true if everything is within its tolerance: exit code 0"]
@@ -259,15 +261,15 @@ class ComparedPrograms(Result):
 
     def __repr__(self) -> str:
         found = self.agreement
-        return titled(self, self.model["name"], f"beside {found.against}", found.verdict)
+        return titled(self, self.model["name"], f"compared with {found.against}", found.verdict)
 
     def document(self) -> CompareDocument:
-        """Return what --json prints. A difference that is no finite number is null."""
+        """Return what --json prints. A difference that is not finite is null."""
         document = {"model": self.model, "weights": self.weights, **self.agreement.document()}
         return cast("CompareDocument", document)
 
     def report(self) -> Report:
-        """Show a row a layer, a row a way, and the verdict; it holds if the programs are the same."""
+        """Show a row per layer, a row per code path, and the verdict, which holds if the programs agree."""
         found, document = self.agreement, self.document()
         against_torch = found.against == "torch"
         name = f"{self.model['name']} {self.model.get('changes', '')}".strip()
@@ -277,13 +279,13 @@ class ComparedPrograms(Result):
         other = "torch.nn.MultiheadAttention" if against_torch else other
         texts = "1 text" if found.texts == 1 else f"{found.texts} texts"
         left_out = found.tokens - found.queries
-        rows = f" (the rows of {left_out} [PAD] do not count: --dtype float64 has room for them)" if left_out else ""
+        rows = f" ({left_out} rows of [PAD] omitted; --dtype float64 compares them)" if left_out else ""
         parts: list[Part] = [
-            TextLine(f"{name} beside {other}: the largest differences", folds=False),
+            TextLine(f"{name} compared with {other}: the largest differences", folds=False),
             TextLine(f"{found.dtype}, mask {found.mask}, {texts}, {found.tokens} tokens{rows}", folds=False),
             _layers(document),
             *([_ways(document["ways"])] if document["ways"] else []),
-            *(TextLine(words, folds=False) for words in (found.unseen, found.verdict) if words),
+            *(TextLine(words, folds=False) for words in (found.hidden_mistakes, found.verdict) if words),
         ]
         return Report(
             [],
@@ -296,14 +298,14 @@ class ComparedPrograms(Result):
         )
 
     def _save(self, path: Path) -> None:
-        """Save the document, and say the verdict, which is not shown otherwise."""
+        """Save the document, and print the verdict as a notice."""
         document = self.document()
         save_document(document, document["layers"], path)
         notify(self.agreement.verdict)
 
 
 def _layers(document: CompareDocument) -> Table:
-    """Return a row a layer, with errors in half precision. What is past its tolerance is marked."""
+    """Return a row per layer, with errors in half precision. Numbers above their tolerance are marked."""
     of_hidden = document["vectors"] == "hidden states"
     vectors = "hidden states" if of_hidden else "attention output"
     half = any(layer["rounding"] for layer in document["layers"])
@@ -313,7 +315,7 @@ def _layers(document: CompareDocument) -> Table:
         embeddings = _marked(document["embeddings"], document["embeddings_allowed"])
         rows.append(["embeddings", "", embeddings, *[""] * (1 + len(errors))])
     for layer in document["layers"]:
-        same = int(layer["agreement"] * 1000) / 10  # rounded down: only all of it is 100%
+        same = int(layer["agreement"] * 1000) / 10  # rounded down, so that only full agreement is 100%
         cells: list[str | Cell] = [""] * len(errors)
         if rounding := layer["rounding"]:
             cells = [
@@ -330,24 +332,24 @@ def _layers(document: CompareDocument) -> Table:
                 *cells,
             ]
         )
-    columns = [Column("layer"), Column("weights"), Column(vectors), Column("same strongest key", leaves=1)]
+    columns = [Column("layer"), Column("weights"), Column(vectors), Column("same strongest key", drop=1)]
     return Table([*columns, *map(Column, errors)], rows)
 
 
 def _ways(ways: Sequence[_WayEntry]) -> Table:
-    """Return a row for each way in which numbers are made. What is past its tolerance is marked."""
+    """Return a row per code path. Numbers above their tolerance are marked."""
     rows: list[list[str | Cell]] = []
     for way in ways:
         skipped = way["same"] and way["difference"] is None
         found = Cell("not compared") if skipped else _marked(way["difference"], way["allowed"])
         about = f"{way['of']}: {way['note']}" if way["note"] else way["of"]
         rows.append([way["way"], about, found, short(way["allowed"]) if way["allowed"] else "none"])
-    columns = [Column("way"), Column("what", "name", leaves=1), Column("difference"), Column("allowed", leaves=2)]
+    columns = [Column("code path"), Column("what", "name", drop=1), Column("difference"), Column("allowed", drop=2)]
     return Table(columns, rows)
 
 
 def _marked(number: float | None, allowed: float | None, form: str = "{:.1e}") -> Cell:
-    """Return a number, marked where it is past what is allowed; null stands for NaN, and for no limit."""
+    """Return a number, marked if it is above the tolerance. None means NaN, or no tolerance."""
     if number is None:
         return Cell("NaN", "wrong")
     text = form.format(number) if number or form != "{:.1e}" else "0"

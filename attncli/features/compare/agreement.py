@@ -22,11 +22,11 @@ from attncli.checks.tolerance import Tolerance, scaled_tolerance, weight_size
 
 # All measured on 11 families of random weights and on minilm, in bfloat16 and float16, on texts of 3 to 90 tokens.
 RATIO = 2.0  # Our root mean square error divided by transformers': up to 1.96 from 40 tokens on, mostly 0.5 to 1.3.
-FEW = 4.0  # Chance decides more for a few rows: n of them may have 1 + FEW / n times as much. 2.95 was seen for 3.
+FEW = 4.0  # Few rows vary more, so n rows are allowed 1 + FEW / n times the ratio. 2.95 was seen for 3.
 LARGEST = 6.0  # The largest difference divided by the largest error of transformers: up to 3.8.
-SCALE = 1.25  # How far our scores may be larger throughout, in eps of the dtype. It is 1 % in bfloat16.
+SCALE = 1.25  # How much larger our scores may be overall, in eps of the dtype: 1 % in bfloat16.
 DEVIATIONS = 6.0  # How many standard errors of the measured scale count as chance.
-LEAST = 1e-3  # of a weight: smaller ones say little of their score in half precision
+LEAST = 1e-3  # smallest weight to use: smaller ones say little about their scores in half precision
 
 
 def is_half(dtype: torch.dtype) -> bool:
@@ -38,8 +38,8 @@ def is_half(dtype: torch.dtype) -> bool:
 class Rounding:
     """The rounding of half precision in one layer.
 
-    weights, hidden: our root mean square error divided by transformers'. allowed: what chance explains of these two.
-    scale: how much larger our scores are than exact ones, as a share. scale_allowed: what rounding explains of it.
+    weights, hidden: our root mean square error divided by transformers'. allowed: the tolerance of these two. scale:
+    how much larger our scores are than exact ones, as a share. scale_allowed: its tolerance.
     """
 
     weights: float
@@ -52,7 +52,7 @@ class Rounding:
 class Errors:
     """Adds up the squares of both programs' errors and of exact numbers, and keeps the largest error of transformers.
 
-    Errors below a quarter of a step of the dtype are not counted.
+    In the ratio, transformers' error counts as at least a quarter of the dtype's eps.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -73,7 +73,9 @@ class Errors:
 
 
 class ScoreErrors:
-    """Adds up how our scores grow with exact ones: the slope of one on the other, row by row around its mean."""
+    """Measures whether our scores are larger than exact ones overall: the slope of our errors over the exact scores,
+    with the mean of each row removed.
+    """
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.eps = torch.finfo(dtype).eps
@@ -81,7 +83,7 @@ class ScoreErrors:
         self.rows = 0
 
     def add(self, ours: Tensor, theirs: Tensor, exact: Tensor) -> None:
-        """Take weights. The scores behind them are logarithms, less their mean in the row."""
+        """Add weights. Their scores are recovered as logarithms minus the row's mean."""
         kept, scores = exact > LEAST, []
         for weights in (ours, theirs, exact):
             logarithms = torch.where(kept, weights.double().clamp(min=LEAST / 10).log(), 0.0)
@@ -97,7 +99,7 @@ class ScoreErrors:
         ours, theirs, exact, rest = self.sums.tolist()
         if not exact:
             return 0.0, math.inf
-        # Errors of one row go together, so a row counts once.
+        # Errors within a row are correlated, so a row counts once.
         error = DEVIATIONS * math.sqrt(rest / exact / self.rows)
         return ours / exact, SCALE * self.eps + 2 * abs(theirs / exact) + error
 
@@ -105,7 +107,7 @@ class ScoreErrors:
 # --- one layer, text by text -------------------------------------------------------------------------
 
 
-EQUAL = 32  # steps of the dtype: two keys whose weights are no further apart are equally strong
+EQUAL = 32  # keys whose weights differ by at most this many eps are equally strong
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,9 @@ class LayerAgreement:
     """The differences in one layer, over all texts.
 
     weights, hidden: the largest absolute difference of a weight, and the largest difference (`vector_difference`)
-    between the vectors after the layer, or of the output of its attention (`Agreement.vectors`); NaN where either side
-    has one.
-    agreement: the share of queries, of all heads, whose strongest key is the same (see `same_strongest`).
-    weights_allowed, hidden_allowed: what rounding explains. rounding: what half precision does; None in others.
+    between the vectors after the layer, or of the output of its attention (`Agreement.vectors`); NaN if either side has
+    a NaN. agreement: the share of queries, over all heads, whose strongest key is the same (see `same_strongest`).
+    weights_allowed, hidden_allowed: their tolerances. rounding: the errors in half precision; None in other dtypes.
     """
 
     layer: int
@@ -166,7 +167,7 @@ class LayerTally:
 
 
 def difference(ours: Tensor, theirs: Tensor) -> float:
-    """Return max |ours - theirs|; NaN where either has one, or both are infinite."""
+    """Return max |ours - theirs|; NaN if either has a NaN, or both are infinite."""
     return float((ours.cpu().double() - theirs.cpu().double()).abs().max())
 
 
@@ -186,10 +187,10 @@ def sizes(vectors: Tensor, axes: int | tuple[int, ...] = -1) -> Tensor:
 
 
 def same_strongest(ours: Tensor, theirs: Tensor) -> int:
-    """Count the rows in which our strongest key is a strongest of theirs.
+    """Count the rows in which our strongest key is one of their strongest.
 
-    A row may have several: all [PAD] of RoBERTa are one vector. So keys whose weights differ by no more than EQUAL
-    are equally strong.
+    A row may have several, since all [PAD] of RoBERTa have the same vector. So keys whose weights differ by no more
+    than EQUAL are equally strong.
     """
     at_ours = theirs.gather(-1, ours.argmax(dim=-1, keepdim=True)).squeeze(-1)
     return int((at_ours >= theirs.amax(dim=-1) * (1 - EQUAL * torch.finfo(theirs.dtype).eps)).sum())
@@ -203,8 +204,8 @@ def worst(differences: Iterable[float]) -> float:
 # --- all layers --------------------------------------------------------------------------------------
 
 
-# A network with large weights multiplies rounding from layer to layer: seen up to 70 times past the tolerance. A
-# difference further past it than this is a mistake in float32 already.
+# Networks with large weights amplify rounding from layer to layer, up to 70 times the tolerance in measurements. A
+# larger difference is a mistake even in float32.
 MAYBE_ROUNDING = 100
 HIDDEN, OUTPUTS = "hidden states", "attention outputs"  # compared besides the weights
 THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "torch": "torch's own"}
@@ -214,9 +215,9 @@ THEIR_OWN: dict[choices.Against, str] = {"transformers": "transformers' own", "t
 class Comparison:
     """One comparison of numbers (`attncli.features.compare.ways`), over the first tokens of the first texts.
 
-    of: what it is about, as the commands' options say it. difference: the largest absolute one that was found, NaN
-    where something is no number; None where there was nothing to compare with, and `note` says why. allowed: what
-    rounding explains. same: True within the tolerance, which NaN never is, and without anything to compare with.
+    of: the option or output that it covers. difference: the largest absolute difference, NaN if either side has a NaN,
+    None if there was nothing to compare (`note` says why). allowed: the tolerance. same: True within the tolerance or
+    if there was nothing to compare; False for NaN.
     """
 
     way: str
@@ -232,9 +233,9 @@ class Agreement:
     """The result of `compare`.
 
     tokens: all of them; queries: those whose rows were compared (see `Peers.rows`).
-    embeddings: as `hidden` of a layer, before the first; None where attention outputs are compared instead of hidden
-    states: against torch, and in networks that transformers runs. embeddings_allowed: what rounding explains of it.
-    ways: the other ways in which numbers are made; none against torch.
+    embeddings: like `hidden` of a layer, before the first layer; None if attention outputs are compared instead of
+    hidden states, which is so against torch and in networks of transformers. embeddings_allowed: its tolerance. ways:
+    the other code paths; none against torch.
     """
 
     against: choices.Against
@@ -273,9 +274,11 @@ class Agreement:
         ]
 
     def faults(self) -> list[str]:
-        """Describe what is past the tolerance. NaN is past every tolerance."""
+        """Describe the differences above their tolerance. NaN is above every tolerance."""
         faults = [
-            f"{what} are not numbers" if math.isnan(most) else f"{what} differ by {most:.1e}, past {short(allowed)}"
+            f"{what} are NaN"
+            if math.isnan(most)
+            else f"{what} differ by {most:.1e}, above the tolerance {short(allowed)}"
             for what, most, allowed in self.measured()
             if not most <= allowed
         ]
@@ -287,21 +290,22 @@ class Agreement:
                 if not ratio <= allowed:
                     theirs = THEIR_OWN[self.against]
                     faults.append(
-                        f"layer {layer.layer} {what} have errors {ratio:.1f} times {theirs}, past {allowed:.1f}"
+                        f"layer {layer.layer} {what} have errors {ratio:.1f} times {theirs}, above the tolerance "
+                        f"{allowed:.1f}"
                     )
             if not abs(off) <= rounding.scale_allowed:
-                past = f"{off:+.1%} off throughout, past {rounding.scale_allowed:.1%}"
+                past = f"{off:+.1%} off overall, above the tolerance {rounding.scale_allowed:.1%}"
                 faults.append(f"layer {layer.layer} scores are {past}")
         return faults
 
     @property
     def may_be_rounding(self) -> bool:
-        """True if float64 can tell more: every difference is past its tolerance by little, if at all."""
+        """True if float64 can tell: every difference is within its tolerance or only slightly above."""
         return self.dtype == "float32" and all(most <= MAYBE_ROUNDING * allowed for _, most, allowed in self.measured())
 
     @property
     def verdict(self) -> str:
-        """One line. Only the first fault is described: in a network, the others follow from it."""
+        """The verdict in one line. It describes the first fault only, because the others follow from it."""
         if faults := self.faults():
             more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
             return f"NOT the same: {faults[0]}{more}"
@@ -313,20 +317,22 @@ class Agreement:
                 f"of {self.vectors} {hidden:.2f} times (allowed: {max(one.allowed for one in roundings):.1f})"
             )
         compared = sum(way.difference is not None for way in self.ways)
-        ways = f", {compared} of {len(self.ways)} other ways too" if self.ways else ""
+        ways = f"; {compared} other code paths agree too" if self.ways else ""
+        if others := len(self.ways) - compared:
+            ways += f" ({others} {'does' if others == 1 else 'do'} not apply)"
         return f"the same: {within}{ways}"
 
     @property
-    def unseen(self) -> str | None:
-        """The mistakes that half precision hides, in one line; None in others."""
+    def hidden_mistakes(self) -> str | None:
+        """The mistakes that half precision hides, in one line; None in other dtypes."""
         if not self._roundings:
             return None
         least = min(one.scale_allowed for one in self._roundings)
-        change = f"shows from {least:.1%} on" if math.isfinite(least) else "does not show on this text"
+        change = f"shows only from {least:.1%} on" if math.isfinite(least) else "does not show on this text"
         compared = any(way.difference is not None for way in self.ways)
-        ways = "; other ways show gross mistakes only" if compared else ""
+        ways = "; other code paths show only gross mistakes" if compared else ""
         return (
-            f"{self.dtype} hides small mistakes: a change of the scores' scale {change}{ways}. "
+            f"{self.dtype} hides small mistakes: a change in the scale of scores {change}{ways}. "
             "--dtype float32 finds smaller ones."
         )
 
@@ -335,7 +341,7 @@ class Agreement:
         return [layer.rounding for layer in self.layers if layer.rounding is not None]
 
     def document(self) -> dict[str, Any]:
-        """Return the document of `compare --json`, without the model. A difference that is no finite number is null."""
+        """Return the document of `compare --json`, without the model. A difference that is not finite is null."""
         more = {"tolerance": self.tolerance._asdict(), "vectors": self.vectors, "same": self.same}
         return _as_json(asdict(self)) | more
 

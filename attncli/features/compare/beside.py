@@ -1,4 +1,4 @@
-"""A network in attncli and in transformers, or in torch, on some texts: the numbers of both."""
+"""Run a network in attncli and in transformers or torch, on the same texts, and compare their numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,20 +34,20 @@ from attncli.models.transformers_peer import Reference
 from attncli.record import Input, Request
 from attncli.record.formula import MASKS, near, self_mask
 from attncli.record.selection import Selection
-from attncli.text.tokens import Fed, Read, Tokens
+from attncli.text.tokens import DecoderInput, EncoderInput, Tokens
 
-TEXTS, TOKENS = 3, 64  # the number of texts that go every way, the first ones, and of their tokens beyond a window
+TEXTS, TOKENS = 3, 64  # the first texts, which take every code path, and the number of their tokens beyond a window
 
 
-class NothingToCompare(RequestError):  # noqa: N818  (it says what is the case)
-    """There is nothing on the other side."""
+class NothingToCompare(RequestError):  # noqa: N818  (a state, no failure)
+    """The other program has no such numbers."""
 
 
 class Theirs(NamedTuple):
     """The results of the other program for a text.
 
     weights: `[layer, head, query, key]`; states: the vectors `[token, hidden_size]` before the first layer and after
-    each; of torch's modules, their outputs.
+    each; for torch, the outputs of its modules.
     """
 
     weights: Tensor
@@ -58,7 +58,8 @@ class Peers(ABC):
     """A model and another program, on the same texts.
 
     reference: transformers' network; None for torch. answering: the model whose results are compared. layers: the
-    layers that are compared. texts: the first tokens of the first texts, which go every way; `plain` without [PAD].
+    layers that are compared. texts: the first tokens of the first texts, which take every code path. plain: these texts
+    without [PAD].
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Peers(ABC):
         return theirs.weights[self.places(self.layers)], self.their_vectors(theirs)
 
     def run_finite(self, tokens: Tokens, mask: str) -> Any:
-        """Run the other program. Raises NothingToCompare where it gives NaN in rows of real tokens."""
+        """Run the other program. Raises NothingToCompare if it gives NaN in rows of real tokens."""
         made = self.run_theirs(tokens, mask)
         weights, vectors = self.numbers(made)
         bad = torch.stack(vectors).isnan().any(dim=-1).any(dim=0) | weights.isnan().any(dim=-1).flatten(0, 1).any(dim=0)
@@ -113,9 +114,12 @@ class Peers(ABC):
 
     def theirs(self, tokens: Tokens, mask: str | None = None) -> Any:
         """Return the results of transformers for a text, by default under the requested mask. Runs it once per text."""
-        read = tokens.read if isinstance(tokens, Fed) else tokens
+        read = tokens.encoder_input if isinstance(tokens, DecoderInput) else tokens
         mask = self.mask if mask is None else mask
-        key = (mask, *(tuple(one) for one in (tokens.ids, tokens.spoken.ids, read.ids, read.padding, read.segments)))
+        key = (
+            mask,
+            *(tuple(one) for one in (tokens.ids, tokens.output_tokens.ids, read.ids, read.padding, read.segments)),
+        )
         if key not in self.known:
             self.known[key] = self.run_finite(tokens, mask)
         return self.known[key]
@@ -125,7 +129,7 @@ class Peers(ABC):
         return list(layers)
 
     def logits(self, tokens: Tokens) -> Tensor:
-        """Return the output of their head for a text. Raises NothingToCompare if there is none."""
+        """Return the logits of the other program's output head for a text. Raises NothingToCompare if there is none."""
         raise NotImplementedError
 
     # --- our side -----------------------------------------------------------------------------------------
@@ -133,16 +137,16 @@ class Peers(ABC):
     def run_model(
         self, texts: Sequence[Tokens], layers: Sequence[int] | None = None, heads: Selection = "all", **more: Any
     ) -> list[tuple[Tokens, TextResult]]:
-        """Return each text with what the model gives, by default in the layers that are compared.
+        """Run the model, by default in the compared layers, and return each text with its result.
 
-        more: fields of the Request.
+        more: further fields of the Request.
         """
         request = Request(self.layers if layers is None else layers, heads, **{"mask": self.mask, **more})
         return list(zip(texts, self.answering.take([plain_tokens(one) for one in texts], request), strict=True))
 
     @abstractmethod
     def our_vectors(self, tokens: Tokens, mask: str) -> list[Any]:
-        """Return the vectors of each layer that are compared, in some networks after those before the first layer."""
+        """Return the compared vectors of each layer. In some networks, those before the first layer come first."""
 
     # --- both ---------------------------------------------------------------------------------------------
 
@@ -151,15 +155,14 @@ class Peers(ABC):
 
         Training never shaped the rows of [PAD] itself, so rounding there can grow from layer to layer. In minilm,
         transformers' own hidden states in float32 are up to 1.6e-4 from exact ones at a [PAD], past the tolerance, and
-        about 5e-6 at other tokens. So these rows count in float64, where there is room for it and where transformers
-        has them.
+        about 5e-6 at other tokens. So these rows are compared only in float64, and only if transformers computes them.
         """
         known = self.model.dtype == torch.float64 and self.reference.has_padding_rows
         return list(range(len(tokens))) if known else tokens.real
 
     @property
     def precision(self) -> torch.dtype:
-        """The model's dtype; float32 where transformers computes some of it in that."""
+        """The model's dtype; float32 if transformers computes parts of it in float32."""
         single = self.reference is not None and not self.reference.exact
         return torch.float32 if self.model.dtype == torch.float64 and single else self.model.dtype
 
@@ -170,7 +173,7 @@ class Peers(ABC):
         return difference(taken.weights[..., rows, :], expected[..., rows, :])
 
     def vector_differences(self, ours: Sequence[Tensor], theirs: Sequence[Tensor], tokens: Tokens) -> Iterator[float]:
-        """Yield the difference between each two vectors of a text."""
+        """Yield the difference between the vectors of each pair."""
         rows = self.rows(tokens)
         for one, other in zip(ours, theirs, strict=True):
             yield vector_difference(one[rows], other[rows])
@@ -178,8 +181,8 @@ class Peers(ABC):
     def allowed(self, single: bool = False) -> float:
         """Return the largest difference that rounding explains, of a weight or as a share of a vector's size.
 
-        In half precision that is what transformers' own numbers differ by from those in float32. single: the numbers
-        are float32 whatever the model computes in.
+        In half precision it is a multiple of the difference between transformers' own numbers and those in float32.
+        single: the numbers are float32 for any dtype of the model.
         """
         precision, found = self.precision, [0.0]
         for text in self.plain:
@@ -208,7 +211,8 @@ class Peers(ABC):
         raise NotImplementedError
 
     def padded(self) -> list[tuple[Tokens, Tokens]]:
-        """Return each text and its first half, without [PAD] and with it; twice without where there is no [PAD]."""
+        """Return each text and its first half, each without and with [PAD]; twice without if the tokenizer has no
+        [PAD]."""
         raise NotImplementedError
 
     @property
@@ -221,9 +225,9 @@ class Peers(ABC):
 
 
 class OwnPeers(Peers):
-    """A network of attncli and its peer, whose numbers are outputs of its own modules, and norms of these.
+    """A network of attncli and its counterpart in transformers, whose numbers come from its own modules.
 
-    inputs, whole: the texts, and the tokens that the model makes of them, `pad_to` so many.
+    inputs, whole: the texts and their tokens, padded to `pad_to`.
     """
 
     model: Model
@@ -270,7 +274,7 @@ class OwnPeers(Peers):
         return torch.from_numpy(~allowed_keys(tokens, mask, reach))
 
     def norms(self, tokens: Tokens) -> Tensor:
-        """Return ‖α v W_O‖ by transformers' own numbers, for the layers that are compared."""
+        """Return ‖α v W_O‖ from transformers' own numbers, in the compared layers."""
         lengths = []
         for layer, values in enumerate(self.turned("value", self.projected("value", tokens)).double()):
             source = self.model.config.source(f"layers.{layer}.attention.output")
@@ -282,7 +286,7 @@ class OwnPeers(Peers):
     def projected(self, part: str, tokens: Tokens) -> list[Tensor]:
         """Return transformers' queries, keys or values of each layer as projected, `[token, head * head_dim]`.
 
-        Layers that share a module take turns.
+        Layers that share a module get its outputs in the order of its calls.
         """
         layers = range(self.model.config.layers)
         sources = [self.model.config.source(f"layers.{layer}.attention.{part}") for layer in layers]
@@ -302,7 +306,7 @@ class OwnPeers(Peers):
         return by_head.repeat_interleave(self.model.config.heads // by_head.shape[1], dim=1)
 
     def turned(self, part: str, projected: Sequence[Tensor]) -> Tensor:
-        """Return queries, keys or values as they meet, `[layer, head, token, head_dim]`: with rotary positions."""
+        """Return queries, keys or values per head, `[layer, head, token, head_dim]`, with rotary positions."""
         heads = self.heads_of(projected)
         positions = torch.arange(heads.shape[2], device=heads.device)
         scores = [self.model.network.layer(layer).score for layer in range(len(heads))]
@@ -314,16 +318,16 @@ class OwnPeers(Peers):
 
     def logits(self, tokens: Tokens) -> Tensor:
         if self.reference.whole is self.reference.network:
-            raise NothingToCompare("it has no head for it")
+            raise NothingToCompare("the model has no output head")
         with torch.inference_mode():
             logits: Tensor = self.reference.made_of(tokens, self.mask, head=True).logits[0]
         return logits
 
 
 class TorchPeers(Peers):
-    """The attention of each layer by itself, and torch's module; both get that layer's input from our pass.
+    """Compares each layer's attention with torch's module. Both get that layer's input from our pass.
 
-    Raises RequestError where positions have a part in the scores, which torch's module knows nothing of.
+    Raises RequestError if the scores depend on positions, which torch's module does not support.
     """
 
     model: Model
@@ -333,7 +337,7 @@ class TorchPeers(Peers):
         if any(model.config.positions[layer] is not None for layer in self.layers):
             kind = model.config.model_type
             raise RequestError(
-                f"the scores of {kind} depend on positions, and torch's module has no such scores: leave --against out"
+                f"torch's module does not support the scores of {kind}, which depend on positions: omit --against torch"
             )
         model.need(model.config.layers)
         self.modules = [torch_attention(self.attention(layer)) for layer in self.layers]
@@ -348,7 +352,7 @@ class TorchPeers(Peers):
         return beside
 
     def run_ours(self, tokens: Tokens, mask: str) -> tuple[InputsAndOutputs, Tensor]:
-        """Return what our layers' attention is given and makes, and what it may attend to."""
+        """Return the inputs and outputs of our layers' attention, and its masks."""
         kept = InputsAndOutputs()
         [taken] = self.model.take([tokens], Request(self.layers, mask=mask), [kept])
         return kept, as_tensor(taken.masks, self.model.device)
@@ -383,7 +387,7 @@ class TorchPeers(Peers):
 
 
 def compare(peers: Peers, texts: Iterable[Tokens]) -> Agreement:
-    """Send each text through both programs, and add up what differs. Raises ValueError when there is no text."""
+    """Run each text through both programs, and collect the differences. Raises ValueError if there is no text."""
     model, layers, reference = peers.model, peers.layers, peers.reference
     embeddings, half = list[float](), is_half(model.dtype)
     embedded, tallies = Errors(model.dtype), [LayerTally(model.dtype) for _ in layers]
@@ -452,31 +456,36 @@ def torch_attention(attention: MultiHeadAttention) -> nn.MultiheadAttention:
 
 def plain_tokens(tokens: Tokens) -> Tokens:
     """Return the tokens of a request: for an encoder alone, without the tokens that the decoder is fed."""
-    return tokens.plain if isinstance(tokens, Read) else tokens
+    return tokens.plain if isinstance(tokens, EncoderInput) else tokens
 
 
 def real_tokens(tokens: Tokens) -> int:
     """Return the number of tokens that are read, except [PAD]."""
-    return len((tokens.read if isinstance(tokens, Fed) else tokens).real)
+    return len((tokens.encoder_input if isinstance(tokens, DecoderInput) else tokens).real)
 
 
 def cut(tokens: Tokens, length: int, fed: int = TOKENS) -> Tokens:
-    """Return the first tokens of what is read, and of what a decoder is fed."""
-    if isinstance(tokens, Fed):
-        return Fed(**first_tokens(tokens, fed).plain.lists, read=first_tokens(tokens.read, length), goal=tokens.goal)
+    """Return the first tokens of the text that is read, and of a decoder's input."""
+    if isinstance(tokens, DecoderInput):
+        return DecoderInput(
+            **first_tokens(tokens, fed).plain.lists,
+            encoder_input=first_tokens(tokens.encoder_input, length),
+            labels=tokens.labels,
+        )
     some = first_tokens(tokens, length)
-    if not isinstance(tokens, Read):
+    if not isinstance(tokens, EncoderInput):
         return some
-    return Read(**some.plain.lists, fed=first_tokens(tokens.fed, fed), goal=tokens.goal)
+    return EncoderInput(**some.plain.lists, decoder_input=first_tokens(tokens.decoder_input, fed), labels=tokens.labels)
 
 
 def first_tokens(tokens: Tokens, length: int) -> Tokens:
-    """Return the first tokens after any [PAD] before the text, at most so many."""
+    """Return the first tokens of a text, at most `length`, without any [PAD] before it."""
     return tokens.take(range(tokens.first, min(len(tokens), tokens.first + length)))
 
 
 def allowed_keys(tokens: Tokens, mask: str, reach: Sequence[int | None]) -> npt.NDArray[np.bool_]:
-    """Return what a mask of this name allows in layers that see so far, bool `[layer, query, key]`, without torch."""
+    """Return the keys that a named mask allows in layers with these windows, bool `[layer, query, key]`, without
+    torch."""
     real, everything = ~np.array([tokens.padding]), np.ones((len(tokens), len(tokens)), dtype=bool)
     windows = [() if far is None else (near(far),) for far in reach]
     return np.stack([everything & self_mask(real, *MASKS[mask], *window)[0, 0] for window in windows])

@@ -1,4 +1,4 @@
-"""A network that transformers runs, with our place in it and with its own eager attention, on the same texts.
+"""A network that transformers runs, with our attention function and with its own eager attention, on the same texts.
 
     ours: texts ──► Engine.take, last_hidden ──► network with our attention function ──┐
                                                                                             ├──► the same?
@@ -25,17 +25,17 @@ from attncli.models.transformers_engine import TransformersModel
 from attncli.models.transformers_network import takes
 from attncli.models.transformers_peer import positions_after_padding
 from attncli.models.transformers_place import NAME, set_attention
-from attncli.text.tokens import Fed, Read, Tokens
+from attncli.text.tokens import DecoderInput, EncoderInput, Tokens
 
-SOME = 4  # tokens of [PAD]
-MASKS_OF_MODULES = ("attention_mask", "mask")  # what modules of attention call their mask
+SOME = 4  # [PAD] tokens to append
+MASKS_OF_MODULES = ("attention_mask", "mask")  # names of the mask parameter of attention modules
 
 
 class EagerResult(NamedTuple):
     """The results of transformers' eager attention for a text.
 
-    weights: `[layer, head, query, key]`; outputs: what comes out of each layer's attention module, `[token, size]`;
-    made: what the network returns.
+    weights: `[layer, head, query, key]`; outputs: the output of each layer's attention module, `[token, size]`; made:
+    the network's output.
     """
 
     weights: Tensor
@@ -51,13 +51,14 @@ class EagerResult(NamedTuple):
 
 
 class Eager:
-    """A network of transformers with its own eager attention, run on exactly the tokens that our place runs on.
+    """A network of transformers with its own eager attention, run on exactly the tokens that our attention function
+    gets.
 
-    model: the same network with our place in it, as the part that is compared. layers: all that have attention. names:
-    of the modules that call an attention function.
+    model: the same network with our attention in it, as the part that is compared. layers: the layers that have
+    attention. names: the modules that call an attention function.
     """
 
-    exact = False  # norms and softmax of many networks compute in float32, whatever was asked for
+    exact = False  # many networks compute norms and softmax in float32 for any dtype
     has_padding_rows = False
 
     def __init__(self, model: TransformersModel, network: Any = None) -> None:
@@ -81,22 +82,22 @@ class Eager:
     def theirs(self, tokens: Tokens, mask: str, shown: Mapping[int, Tensor] | None = None) -> EagerResult:
         """Run the network, with its head, on one text.
 
-        shown: by layer what may be attended to, bool `[1, 1 or head, query, key]`, in place of what the mask says.
+        shown: the visible keys by layer, bool `[1, 1 or head, query, key]`, in place of those of the mask.
         """
         allowed = {} if mask == self.model.usual_mask(None) else dict(enumerate(self.visible_keys(tokens, mask)))
         allowed |= {self.layers.index(layer): one for layer, one in (shown or {}).items()}
         with ExitStack() as stack:
             stack.enter_context(self.eager())
             if allowed:
-                stack.enter_context(self.masks_put(allowed))
-            outputs = stack.enter_context(self.outputs_kept(self.names))
+                stack.enter_context(self.replace_masks(allowed))
+            outputs = stack.enter_context(self.keep_outputs(self.names))
             made = self.call(self.inputs_of(tokens, mask))
         name = f"{self.model.part}_attentions" if self.model.paired else "attentions"
         weights = list(getattr(made, name))
         if len(weights) != len(self.layers) or len(outputs) != len(self.layers):
             raise RequestError(
-                f"transformers gives weights of {len(weights)} layers of {self.model.place.name}, attncli counts "
-                f"{len(self.layers)}, and {len(outputs)} modules were called: they are not the same"
+                f"{self.model.place.name} can't be compared: attncli counts {len(self.layers)} layers, transformers "
+                f"gives weights of {len(weights)} layers and called {len(outputs)} attention modules"
             )
         return EagerResult(torch.cat(weights), outputs, made)
 
@@ -106,20 +107,20 @@ class Eager:
 
     def inputs_of(self, tokens: Tokens, mask: str) -> dict[str, Tensor]:
         """Return the inputs that transformers' own tokenizer would give the network for these tokens."""
-        read = tokens.read if isinstance(tokens, Fed) else tokens
+        read = tokens.encoder_input if isinstance(tokens, DecoderInput) else tokens
         real = [1 if mask == "none" else int(not padding) for padding in read.padding]
         inputs = {"input_ids": [read.ids], "attention_mask": [real]}
-        if self.model.tells_segments:
+        if self.model.returns_segments:
             inputs["token_type_ids"] = [read.segments]
         if read.first and takes(self.network, "position_ids"):
             inputs["position_ids"] = positions_after_padding([read]).tolist()
         if self.model.paired:
-            inputs["decoder_input_ids"] = [tokens.spoken.ids]
+            inputs["decoder_input_ids"] = [tokens.output_tokens.ids]
         return {name: torch.tensor(numbers, device=self.device) for name, numbers in inputs.items()}
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Put the network's own eager attention in the place of ours. A copy has it from the first time on."""
+        """Use the network's own eager attention instead of ours. A copy of the network keeps it."""
         set_attention(self.network, "eager")
         try:
             yield
@@ -131,7 +132,7 @@ class Eager:
 
     @contextmanager
     def hooked(self, names: Iterable[str], hook: Callable[[nn.Module], Any]) -> Iterator[None]:
-        """Register what `hook` registers with modules, as long as the context lasts."""
+        """Register hooks on modules while the context lasts."""
         handles = [hook(self.network.get_submodule(name)) for name in dict.fromkeys(names)]
         try:
             yield
@@ -140,8 +141,8 @@ class Eager:
                 handle.remove()
 
     @contextmanager
-    def outputs_kept(self, names: Iterable[str]) -> Iterator[list[Tensor]]:
-        """Keep what comes out of modules, `[token, size]` each, in the order of their calls."""
+    def keep_outputs(self, names: Iterable[str]) -> Iterator[list[Tensor]]:
+        """Keep the outputs of modules, `[token, size]` each, in the order of their calls."""
         kept: list[Tensor] = []
 
         def keep(module: nn.Module, inputs: Any, output: Any) -> None:
@@ -152,13 +153,15 @@ class Eager:
             yield kept
 
     @contextmanager
-    def masks_put(self, shown: Mapping[int, Tensor] | None, seen: list[Tensor | None] | None = None) -> Iterator[None]:
-        """Give attention modules masks by the number of their call, bool as `theirs` takes them.
+    def replace_masks(
+        self, shown: Mapping[int, Tensor] | None, seen: list[Tensor | None] | None = None
+    ) -> Iterator[None]:
+        """Replace the masks of attention modules, by the number of the call; bool, like `shown` in `theirs`.
 
-        seen: gets the masks that they are given otherwise. Raises NothingToCompare where they take none.
+        seen: collects their original masks. Raises NothingToCompare if they take no mask.
         """
         if self.by_hand:
-            raise NothingToCompare("its own code applies masks, so no other can be put there")
+            raise NothingToCompare("its own code applies masks, so they can't be replaced")
         calls = count()
 
         def put(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -182,14 +185,16 @@ class Eager:
     def visible_keys(self, tokens: Tokens, mask: str) -> list[Tensor]:
         """Return the keys that a named mask allows in each layer, bool `[1, 1, query, key]`.
 
-        What the network hides by itself, the future and what lies outside a window, is read off the masks that its
-        modules are given; a mask that shows the future shows as much of it as of the past.
+        The keys that the network itself hides (the future, or outside a window) are read from the masks of its modules.
+        If the mask shows the future, a window reaches as far ahead as back.
         """
         seen: list[Tensor | None] = []
         everything = {"attention_mask": torch.ones_like(self.inputs_of(tokens, mask)["attention_mask"])}
-        with torch.inference_mode(), self.eager(), self.masks_put(None, seen):
+        with torch.inference_mode(), self.eager(), self.replace_masks(None, seen):
             self.call(self.inputs_of(tokens, mask) | everything)
-        part, keys = self.model.part, tokens.read if isinstance(tokens, Fed) and self.model.part == "cross" else tokens
+        part, keys = self.model.part, tokens
+        if isinstance(tokens, DecoderInput) and part == "cross":
+            keys = tokens.encoder_input
         real = torch.tensor([not padding for padding in keys.padding], device=self.device)
         made = []
         for one in seen:
@@ -206,7 +211,7 @@ class Eager:
 
 
 class EagerPeers(Peers):
-    """A network with our place in it and with its eager attention."""
+    """A network with our attention function and with its own eager attention."""
 
     model: TransformersModel
     reference: Eager
@@ -227,7 +232,7 @@ class EagerPeers(Peers):
         return [theirs.outputs[place] for place in self.places(self.layers)]
 
     def our_vectors(self, tokens: Tokens, mask: str) -> list[Tensor]:
-        with torch.inference_mode(), self.reference.outputs_kept(self.reference.names) as outputs:
+        with torch.inference_mode(), self.reference.keep_outputs(self.reference.names) as outputs:
             self.answering.last_hidden([tokens], mask)
         return [outputs[place] for place in self.places(self.layers)]
 
@@ -249,10 +254,14 @@ class EagerPeers(Peers):
         return [(part, self.pad(part)) for one in self.plain for part in (one, cut(one, real_tokens(one) // 2 or 1))]
 
     def pad(self, tokens: Tokens) -> Tokens:
-        """Return a text with [PAD] in what is read, as many as SOME where there is room."""
+        """Append at most SOME [PAD] to the text that is read."""
         tokenizer, count = self.model.tokenizer, real_tokens(tokens)
         length = min(count + SOME, tokenizer.max_tokens)
-        if isinstance(tokens, Fed):
-            return Fed(**tokens.lists, read=tokenizer.pad(tokens.read, length), goal=tokens.goal)
+        if isinstance(tokens, DecoderInput):
+            return DecoderInput(
+                **tokens.lists, encoder_input=tokenizer.pad(tokens.encoder_input, length), labels=tokens.labels
+            )
         made = tokenizer.pad(tokens.plain, length)
-        return Read(**made.lists, fed=tokens.fed, goal=tokens.goal) if isinstance(tokens, Read) else made
+        if isinstance(tokens, EncoderInput):
+            return EncoderInput(**made.lists, decoder_input=tokens.decoder_input, labels=tokens.labels)
+        return made

@@ -1,9 +1,9 @@
-"""The ways in which users see numbers, each compared with transformers: what is proven is what is shown.
+"""Code paths that users' numbers take, each compared with transformers.
 
 `agreement` goes through the network layer by layer. A `CompareWay` goes through the call that the commands make, for
-masks with [PAD], norms, logits and the network in NumPy, and yields how far that is from transformers' numbers on the
-same text. `WAYS` lists them for attncli's own networks, `WAYS_OF_EAGER` for networks that transformers runs. Tests go
-the other ways by the same functions (`tests/ways.py`).
+masks with [PAD], norms, logits and the network in NumPy, and yields the differences from transformers' numbers. `WAYS`
+lists them for attncli's own networks, `WAYS_OF_EAGER` for networks that transformers runs. Tests compare further code
+paths with the same functions (`tests/ways.py`).
 """
 
 import math
@@ -36,10 +36,10 @@ P = TypeVar("P", bound=Peers)
 
 
 class CompareWay(NamedTuple, Generic[P]):
-    """A way in which numbers are made: the options that it is about, and the differences that it finds.
+    """A code path: the options that it covers, and a function that yields its differences.
 
-    exact: rounding explains none of them. single: as `Peers.allowed` takes it. Differences of weights are absolute,
-    those of vectors shares of the vector's size (`vector_difference`): one tolerance is for both.
+    exact: the tolerance is 0. single: see `Peers.allowed`. Differences of weights are absolute, those of vectors are
+    shares of the vector's size (`vector_difference`). One tolerance serves both.
     """
 
     of: str
@@ -48,11 +48,11 @@ class CompareWay(NamedTuple, Generic[P]):
     single: bool = False
 
 
-def go_every_way(peers: P, ways: Mapping[str, CompareWay[P]]) -> Iterator[Comparison]:
-    """Go all of the ways, in their order."""
+def compare_ways(peers: P, ways: Mapping[str, CompareWay[P]]) -> Iterator[Comparison]:
+    """Compare each code path, in order."""
     for name, way in ways.items():
         difference, note = None, ""
-        with no_notices():  # the user has read them
+        with no_notices():  # they were shown before
             try:
                 difference = worst(way.differences(peers))
             except NothingToCompare as error:
@@ -68,9 +68,9 @@ def go_every_way(peers: P, ways: Mapping[str, CompareWay[P]]) -> Iterator[Compar
 
 
 def under_mask(peers: Peers, mask: str) -> Iterator[float]:
-    """Compare weights and vectors of texts, without [PAD] and with it, under a mask, and what the record's mask hides.
+    """Compare weights and vectors under a mask, without and with [PAD], and the keys that the record's mask hides.
 
-    What is hidden has no weight at all.
+    Hidden keys must have weight 0.
     """
     try:
         peers.model.usual_mask(mask)
@@ -80,10 +80,12 @@ def under_mask(peers: Peers, mask: str) -> Iterator[float]:
         yield peers.weight_difference(one, text, mask)
         theirs = peers.their_vectors(peers.theirs(text, mask))
         yield from peers.vector_differences(peers.our_vectors(text, mask), theirs, text)
-        if isinstance(peers, EagerPeers):  # a decoder's last vectors show [PAD] of what it reads
+        if isinstance(
+            peers, EagerPeers
+        ):  # a decoder's last vectors show whether it attends to [PAD] in the text that it reads
             with torch.inference_mode():
                 last = peers.answering.last_hidden([text], mask)
-            yield from peers.vector_differences(last, [peers.theirs(text, mask).last], text.spoken)
+            yield from peers.vector_differences(last, [peers.theirs(text, mask).last], text.output_tokens)
         rows = peers.mask_rows(text)
         hidden = peers.hidden(text, mask)[:, rows]
         masks = as_record(peers.model, one, Request(peers.layers, mask=mask)).masks[:, rows]
@@ -103,16 +105,17 @@ def norms(peers: OwnPeers) -> Iterator[float]:
 
 
 def logits(peers: Peers) -> Iterator[float]:
-    """Compare the head's logits of every token, or of the text; those of the last token alone; and the likeliest next.
+    """Compare the output head's logits for every token or for the text, for the last token alone, and for the likeliest
+    tokens.
 
-    The last are shown by `run`.
+    `run` shows the last of these.
     """
     outputs = [(name, one) for name, one in peers.model.outputs().items() if name != "embedding"]
     if not outputs:
-        raise NothingToCompare("it has no head that attncli reads")
+        raise NothingToCompare("it has no output head that attncli reads")
     name, output = outputs[0]
     for text in peers.texts:
-        wanted, rows = peers.logits(text), text.spoken.real
+        wanted, rows = peers.logits(text), text.output_tokens.real
         with torch.inference_mode():
             [last] = peers.model.last_hidden([text], peers.mask)
             [made] = output([last], [text])
@@ -131,7 +134,7 @@ def likeliest(peers: Peers) -> Iterator[float]:
     for text, one in peers.run_model(peers.texts, predict=True):
         if one.prediction is not None:  # a part of an encoder-decoder has none
             found = torch.tensor([answer.logit for answer in one.prediction.answers])
-            last = peers.logits(text)[text.spoken.real[-1]].float().cpu()
+            last = peers.logits(text)[text.output_tokens.real[-1]].float().cpu()
             yield vector_difference(found, last.topk(len(found)).values)
 
 
@@ -142,7 +145,7 @@ def tokens(peers: OwnPeers) -> Iterator[float]:
     """Count the numbers of tokens, segments and [PAD] that differ from those of transformers' own tokenizer."""
     place = peers.model.place
     if place.origin == "random" or not any((place.path / name).is_file() for name in VOCABULARY_FILES):
-        raise NothingToCompare("it has no files of a tokenizer")
+        raise NothingToCompare("it has no tokenizer files")
     try:
         theirs = peer_tokenizer(place.path)
     except RequestError as error:
@@ -153,7 +156,7 @@ def tokens(peers: OwnPeers) -> Iterator[float]:
     for one, ours in zip(peers.inputs, peers.whole, strict=True):
         found = theirs(one.text, one.pair, truncation=True, max_length=length, **padding)
         parts = {"input_ids": ours.ids, "attention_mask": [int(not pad) for pad in ours.padding]}
-        if "token_type_ids" in found and peers.reference.knows_segments:
+        if "token_type_ids" in found and peers.reference.uses_segments:
             parts["token_type_ids"] = ours.segments
         for name, mine in parts.items():
             yield abs(len(found[name]) - len(mine))
@@ -176,7 +179,7 @@ class _InNumpy(Instant):
 
 
 def in_numpy(peers: OwnPeers) -> OwnPeers:
-    """Return the peers with the network in NumPy in place of the model: with its files mapped, if it has any."""
+    """Return peers that run the network in NumPy instead of the model, with memory-mapped weights if it has files."""
     model, why = peers.model, why_not(peers.model.config)
     if why is not None:
         raise NothingToCompare(f"there is no network in NumPy: {why}")
@@ -195,7 +198,7 @@ def in_numpy(peers: OwnPeers) -> OwnPeers:
 
 
 def instant(peers: OwnPeers) -> Iterator[float]:
-    """Compare the network in NumPy, which answers short texts, in all ways above."""
+    """Compare the network in NumPy, which runs short texts: masks, norms, and the likeliest tokens."""
     beside = in_numpy(peers)
     for mask in MASKS:
         yield from under_mask(beside, mask)
@@ -208,9 +211,11 @@ def instant(peers: OwnPeers) -> Iterator[float]:
 
 
 def hidden_states(peers: EagerPeers) -> Iterator[float]:
-    """Compare the vectors after the embeddings and after every layer of what reads the text (`probe`, `explain`)."""
+    """Compare the vectors after the embeddings and after every layer of the part that reads the text (`probe`,
+    `explain`).
+    """
     if peers.model.part not in ("encoder", peers.model.parts[0]):
-        raise NothingToCompare("those of an encoder-decoder are its encoder's: --which encoder")
+        raise NothingToCompare("an encoder-decoder has hidden states only in its encoder: use --which encoder")
     for text in peers.texts:
         ours, made = peers.model.hidden_states(text.plain, peers.mask), peers.theirs(text).made
         theirs = made.encoder_hidden_states if peers.model.paired else made.hidden_states
@@ -225,7 +230,7 @@ OF_MASKS: dict[str, CompareWay[Any]] = {
     for name in MASKS
 }
 WAYS: dict[str, CompareWay[OwnPeers]] = {
-    "tokens": CompareWay("beside transformers' own tokenizer", tokens, exact=True),
+    "tokens": CompareWay("transformers' own tokenizer", tokens, exact=True),
     **OF_MASKS,
     "norms": CompareWay("--measure norm", norms),
     "logits": CompareWay("the next token", logits),
@@ -233,6 +238,6 @@ WAYS: dict[str, CompareWay[OwnPeers]] = {
 }
 WAYS_OF_EAGER: dict[str, CompareWay[EagerPeers]] = {
     **OF_MASKS,
-    "logits": CompareWay("what its head says, --at", logits),
+    "logits": CompareWay("its output head, --at", logits),
     "hidden states": CompareWay("probe", hidden_states),
 }

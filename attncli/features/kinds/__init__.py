@@ -1,7 +1,7 @@
-"""Label the heads of a model by what they do, where measures say so, with chance beside every score.
+"""Label the heads of a model by what they do, with every score compared with chance.
 
 `attncli.analysis.kinds` defines the kinds and the rule for a label. `measuring` measures on random tokens, on texts and
-on needles, and asks whether the heads of a kind matter. The texts of a corpus are counted as `stats` counts them.
+on needles, and tests whether the heads of a kind matter. The texts of a corpus are counted as in `stats`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,10 @@ from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
 from attncli.base.typed import NotRequired
 from attncli.features import corpora, options
-from attncli.features.inputs import check_options, open_model
+from attncli.features.inputs import open_model
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import STDIN, TEXT, argument, option
+from attncli.models.parts import self_attention_kind
 from attncli.record.display import model_name
 from attncli.record.parts import HeadDocument, ModelDocument
 from attncli.report import Column, HeadGrid, NextCommand, Panel, Part, Report, Result, Table, TextLine
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.record import ModelInfo
 
-NONE = "none"
 NAMED = 3  # heads of a kind in the terminal
 
 
@@ -41,7 +41,7 @@ def kinds(
     model: options.ModelOption = None,
     files: Annotated[
         str | Sequence[str] | None,
-        argument("FILES", "Texts: files, folders, patterns, addresses.", kind=list[str] | None),
+        argument("FILES", "Texts: files, folders, globs, URLs.", kind=list[str] | None),
     ] = None,
     *,
     field: corpora.FieldOption = None,
@@ -49,18 +49,18 @@ def kinds(
     limit: corpora.Limit = None,
     sample: corpora.SampleOption = None,
     treebank: Annotated[
-        str | None, option(TEXT, "--treebank", metavar="FILE", help="Find syntactic heads in this CoNLL-U file.")
+        str | None, option(TEXT, "--treebank", metavar="FILE", help="A CoNLL-U file, to find heads that follow syntax.")
     ] = None,
-    top: Annotated[int, options.top("Name N heads of a kind.")] = NAMED,
+    top: Annotated[int, options.top("Name N heads per kind.")] = NAMED,
     state: corpora.State = None,
     **given: "Unpack[corpora.CorpusOptions]",
-) -> "Found":
+) -> "HeadKinds":
     """Label heads by what they do: induction, sinks, retrieval.
 
-    A head gets a label only where its score is far above chance, corrected for the number of heads, and above every
-    head of the same network with shuffled matrices. The table shows what silencing the heads of a kind does, compared
-    with random heads. FILES are texts for the positional kinds; by default the samples. `run --kinds` names
-    heads as a saved file does.
+    A head gets a label only if its score is far above chance, corrected for the number of heads, and above the scores
+    of all heads with shuffled matrices. The table shows the effect of silencing the heads of a kind, and of silencing
+    random heads. FILES are texts for the positional kinds, by default the samples. `run --kinds FILE` shows the
+    labels of a saved file.
 
     \b
     Examples:
@@ -69,7 +69,6 @@ def kinds(
       attncli kinds --treebank sample_inputs/treebank.conllu
       attncli kinds -o kinds.json && attncli run -l 3 -H 1 --kinds kinds.json
     """
-    check_options(given, corpora.CorpusOptions)
     names = corpora.file_names(files)
     device, dtype = given.get("device"), given.get("dtype")
     if not names:
@@ -78,7 +77,7 @@ def kinds(
     if treebank == STDIN:
         raise RequestError("--treebank is read twice: name a file instead of -")
     where = corpora.workplace_of(state, given)
-    opened = open_model(model, device=device, dtype=dtype).awake()
+    opened = open_model(model, device=device, dtype=dtype).in_torch()
     from attncli.corpus.files import TREEBANKS, find_inputs
     from attncli.corpus.reducer import corpus_statistics, count_files
     from attncli.corpus.texts import TextFormat
@@ -86,17 +85,17 @@ def kinds(
     from attncli.features.kinds import kept, measuring
 
     reading = TextFormat(field=field, skip_bad=skip_bad, limit=limit, sample=sample)
-    changed = bool(opened.silenced_heads)  # what is kept is of the model in its files
+    changed = bool(opened.silenced_heads)  # the cache is for the unchanged model
     path = None
-    if state is None and not skip_bad and not changed:  # a folder of sums is filled, and skipped texts are named
+    if state is None and not skip_bad and not changed:  # --state must be filled, and skipped texts reported
         inputs = find_inputs(names)
         trees = find_inputs([treebank] if treebank else [], TREEBANKS)
-        path = kept.kept_at(opened, [*inputs, *trees], {**asdict(reading), "texts": len(inputs)})
+        path = kept.cache_path(opened, [*inputs, *trees], {**asdict(reading), "texts": len(inputs)})
     day = date.today().isoformat()
     earlier = None if path is None else kept.read(path, opened)
     if path is not None and earlier is not None:
         found, day = earlier
-        warn(f"measured {day} for this model and these texts, and kept in {path.parent}", Notice, stacklevel=2)
+        warn(f"read from the cache ({path.parent}): measured {day} on this model and these texts", Notice, stacklevel=2)
     else:
         if not names:
             statistics = corpus_statistics(opened, lines())
@@ -106,14 +105,14 @@ def kinds(
         found = measuring.measure_kinds(opened, statistics, treebank, where)
         if path is not None and not found.partial:
             kept.keep(path, found, day)
-    return replace(found, top=top, part=opened.kind(None), measured=day)
+    return replace(found, top=top, part=self_attention_kind(opened, None), measured=day)
 
 
 # --- results --------------------------------------------------------------------------------------------
 
 
 class _MeasureEntry(TypedDict):
-    on: Annotated[str, "what is measured, in a word"]
+    on: Annotated[str, "the name of the measure"]
     least: Annotated[float, "the smallest difference from the null that gets a label", "as the score"]
 
 
@@ -121,7 +120,7 @@ class _SilencedEntry(TypedDict):
     """The effect of silencing the heads of the kind; missing if it has none."""
 
     output: Annotated[str, "the output, with its unit"]
-    heads: Annotated[int, "how many: the clearest, no more than there are other heads"]
+    heads: Annotated[int, "number of silenced heads: the clearest, at most as many as there are other heads"]
     effect: Annotated[float, "the output without these heads minus the output with them", "in that unit"]
     random: Annotated[list[float], "the same for as many other heads; empty if there are none", "`[draw]` in that unit"]
 
@@ -138,7 +137,9 @@ class _KindEntry(TypedDict):
             list[list[int]], "the heads with this label as layer and head, the largest score first", "`[head][2]`"
         ]
     ]
-    measures: NotRequired[Annotated[list[_MeasureEntry], "what has to hold together, the score's measure first"]]
+    measures: NotRequired[
+        Annotated[list[_MeasureEntry], "the measures that must all hold; the score is that of the first"]
+    ]
     silenced: NotRequired[_SilencedEntry]
 
 
@@ -178,11 +179,11 @@ class KindsDocument(TypedDict):
 
 
 @dataclass(frozen=True)
-class Matter:
+class SilencingEffect:
     """The effect of silencing the heads of a kind on an output, and that of each of several sets of other heads.
 
-    output: in words, with its unit. heads: how many are silenced, the clearest ones: no more than there are others.
-    random: empty where there are no others.
+    output: in words, with its unit. heads: the number of silenced heads, the clearest first; at most as many as remain
+    for the control. random: the effects of sets of other heads; empty if there are none.
     """
 
     output: str
@@ -192,11 +193,12 @@ class Matter:
 
 
 @dataclass(frozen=True, repr=False)
-class Found(Result):
-    """The kinds of a model's heads. texts, tokens, partial: of the texts. matter: by the name of a kind that has heads.
+class HeadKinds(Result):
+    """The kinds of a model's heads.
 
-    others: the parts of an encoder-decoder that are not measured. about_treebank: sentences about how it was read. top:
-    how many heads of a kind the terminal names. part: "encoder" or "decoder". measured: the day, as "2026-11-28".
+    texts, tokens, partial: of the corpus. silencing: the effects of silencing, by kind, for kinds that have heads.
+    others: the parts of an encoder-decoder that are not measured. about_treebank: notes on reading it. top: the number
+    of heads of a kind that the terminal names. part: "encoder" or "decoder". measured: the day, as "2026-11-28".
     """
 
     model: "ModelInfo"
@@ -204,7 +206,7 @@ class Found(Result):
     tokens: int
     partial: bool
     kinds: Sequence[Judged]
-    matter: Mapping[str, Matter]
+    silencing: Mapping[str, SilencingEffect]
     others: Sequence[str] = ()
     about_treebank: Sequence[str] = ()
     top: int = NAMED
@@ -239,19 +241,19 @@ class Found(Result):
         }
 
     def _kind(self, judged: Judged) -> _KindEntry:
-        kind, matter = judged.kind, self.matter.get(judged.kind.name)
+        kind, silencing = judged.kind, self.silencing.get(judged.kind.name)
         entry: _KindEntry = {"kind": kind.name, "about": kind.about, "null": kind.null}
         if judged.why_not:
             entry["why_not"] = judged.why_not
         else:
             entry["heads"] = [list(head) for head in judged.heads]
             entry["measures"] = [{"on": measure.name, "least": measure.least} for measure in judged.measures]
-        if matter is not None:
+        if silencing is not None:
             entry["silenced"] = {
-                "output": matter.output,
-                "heads": matter.heads,
-                "effect": matter.effect,
-                "random": list(matter.random),
+                "output": silencing.output,
+                "heads": silencing.heads,
+                "effect": silencing.effect,
+                "random": list(silencing.random),
             }
         return entry
 
@@ -280,17 +282,21 @@ class Found(Result):
         model, labels = self.model, self.labels
         named = [kind for kind in KINDS.values() if any(kind.name in names for names in labels.values())]
         grid = HeadGrid(
-            [Panel(one.kind.name, np.fmax(one.measures[0].score, 0)) for one in self.kinds if one.measures],
+            [
+                Panel(one.kind.name, np.fmax(one.measures[0].score - one.measures[0].null, 0), marked=one.heads)
+                for one in self.kinds
+                if one.measures
+            ],
             range(model.layers),
             range(model.heads),
-            "score",
+            "score above chance",
             most=1.0,
             letters=HeadLetters(
                 {head: "".join(KINDS[name].glyph for name in names) for head, names in labels.items()},
                 {kind.glyph: kind.name for kind in named},
             ),
             about=[
-                "score of each head, by kind",
+                "score of each head above chance, by kind; an orange frame marks the labelled heads",
                 *(f"labelled {one.kind.name}: {_names(one.heads)}" for one in self.kinds if one.heads),
             ],
         )
@@ -298,15 +304,16 @@ class Found(Result):
         for one in self.kinds:
             if one.why_not:
                 reasons.setdefault(one.why_not, []).append(one.kind.name)
-        rows = [_row(one, self.matter.get(one.kind.name), self.top) for one in self.kinds if one.measures]
+        rows = [_row(one, self.silencing.get(one.kind.name), self.top) for one in self.kinds if one.heads]
+        without = [one.kind.name for one in self.kinds if one.measures and not one.heads]
         parts: list[Part] = [
             grid,
-            Table(COLUMNS, rows),
-            TextLine(LEGEND),
-            *map(TextLine, [*_details(self.kinds), *_about_silencing(self.kinds, self.matter)]),
+            *([Table(COLUMNS, rows), TextLine(LEGEND)] if rows else []),
+            *([TextLine(f"no head has these labels: {', '.join(without)}")] if without else []),
+            *map(TextLine, [*_details(self.kinds), *_about_silencing(self.kinds, self.silencing)]),
             *map(TextLine, map(printable, self.about_treebank)),
             *[TextLine(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
-            *[TextLine(f"not measured: {part} attention: kinds are measured in the encoder") for part in self.others],
+            *[TextLine(f"not measured: {part} attention (kinds are measured in the encoder)") for part in self.others],
         ]
         layer, head = next(iter(self.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
         return Report(
@@ -324,34 +331,32 @@ class Found(Result):
 COLUMNS = (
     Column("kind", "name"),
     Column("heads"),
-    Column("clearest", "name", leaves=3),
+    Column("clearest", "name", drop=3),
     Column("score"),
-    Column("interval", leaves=1),
+    Column("interval", drop=1),
     Column("null"),
-    Column("shuffled", leaves=2),
-    Column("silenced (random heads)", leaves=4),
+    Column("shuffled", drop=2),
+    Column("silenced (random heads)", drop=4),
 )
 LEGEND = (
-    "score: of the clearest head (in brackets: the largest of any head, where no head has the label). Interval: its "
-    "lower end is right for all heads and kinds together in 19 of 20 models. Null: the score that chance gives this "
-    "head. Shuffled: the largest score of any head of the same network with the entries of each matrix shuffled."
+    "score: of the clearest head. Interval: its lower ends hold for all heads and kinds together with 95% confidence. "
+    "Null: the score that chance gives this head. Shuffled: the largest score of any head of the same network with the "
+    "entries of each matrix shuffled."
 )
 
 
-def _row(judged: Judged, matter: Matter | None, top: int) -> list[str]:
+def _row(judged: Judged, silencing: SilencingEffect | None, top: int) -> list[str]:
     """Return the row of a kind: its clearest head, and the effects of silencing its heads."""
     measure, heads = judged.measures[0], judged.heads
-    clearest = heads[0] if heads else np.unravel_index(int(np.nanargmax(measure.score)), measure.score.shape)
-    score = f"{measure.score[clearest]:.2f}"
-    names, silenced = _names(heads[:top]), ""
-    if matter is not None:  # in brackets the least and the largest effect of random heads
-        ends = dict.fromkeys(signed(end) for end in sorted(matter.random)[:: max(len(matter.random) - 1, 1)])
-        silenced = signed(matter.effect) + (f" ({' to '.join(ends)})" if ends else "")
+    clearest, names, silenced = heads[0], _names(heads[:top]), ""
+    if silencing is not None:  # in brackets the smallest and the largest effect of random heads
+        ends = dict.fromkeys(signed(end) for end in sorted(silencing.random)[:: max(len(silencing.random) - 1, 1)])
+        silenced = signed(silencing.effect) + (f" ({' to '.join(ends)})" if ends else "")
     return [
         judged.kind.name,
         str(len(heads)),
-        (f"{names} ..." if len(heads) > top else names) or NONE,
-        score if heads else f"({score})",
+        f"{names} ..." if len(heads) > top else names,
+        f"{measure.score[clearest]:.2f}",
         f"{max(measure.low[clearest], 0):.2f} to {min(measure.high[clearest], 1):.2f}",
         f"{measure.null[clearest]:.2f}",
         "" if measure.floor is None else f"{measure.floor[clearest]:.2f}",
@@ -364,7 +369,7 @@ def _names(heads: Sequence[tuple[int, int]]) -> str:
 
 
 def _details(kinds: Sequence[Judged]) -> list[str]:
-    """Return what stands beside the scores of sinks, induction heads and syntactic heads."""
+    """Return notes on the scores of sinks, induction heads and syntactic heads."""
     of_kind, found = {one.kind.name: one for one in kinds}, []
     induction = of_kind["induction"]
     for kind, token in (("sink", "first"), ("sink elsewhere", "later")):
@@ -377,30 +382,30 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
         only = [(int(layer), int(head)) for layer, head in np.argwhere(match.holds & ~copies.holds)]
         names = ", ".join("{}.{} ({:.2f})".format(*head, copies.score[head]) for head in only)
         found.append(
-            "induction: a head has to attend to what followed the same token, and to raise its logit directly more "
-            f"often than the null by {copies.least:g} (copying)"
-            + (f"; these attend to it, and don't copy: {names}" if names else "")
+            "induction: a head must attend to the token that followed an earlier copy of the query, and directly raise "
+            f"its logit more often than the null by {copies.least:g} (copying)"
+            + (f"; these attend without copying: {names}" if names else "")
         )
     if of_kind["coreference"].measures:
         found.append(f"coreference: score and null are over {of_kind['coreference'].measures[0].name}")
     syntactic = of_kind["syntactic"]
     if syntactic.heads:
         names = ", ".join(f"{layer}.{head} ({syntactic.details[layer, head]})" for layer, head in syntactic.heads)
-        found.append(f"syntactic: each head by the relation that it is best in: {names}")
+        found.append(f"syntactic: each head with its best relation: {names}")
     return found
 
 
-def _about_silencing(kinds: Sequence[Judged], matter: Mapping[str, Matter]) -> list[str]:
-    """Return which output the effects of silencing are about, and of which kinds not all heads are silenced."""
+def _about_silencing(kinds: Sequence[Judged], silencing: Mapping[str, SilencingEffect]) -> list[str]:
+    """Return the outputs that silencing was measured on, and how many heads of each kind were silenced."""
     outputs: dict[str, list[str]] = {}
     for one in kinds:
-        if one.kind.name in matter:
-            silenced = matter[one.kind.name]
+        if one.kind.name in silencing:
+            silenced = silencing[one.kind.name]
             some = f": its {silenced.heads} clearest" if silenced.heads < len(one.heads) else ""
             outputs.setdefault(silenced.output, []).append(one.kind.name + some)
     each = [f"{output} ({', '.join(names)})" for output, names in outputs.items()]
     text = (
-        "silenced: the change without the heads of the kind (in brackets: without as many random other heads, three "
-        "times; where there are fewer others, as many of its clearest heads are silenced)"
+        "silenced: the change in an output without the heads of the kind. In brackets: without as many random other "
+        "heads, in three draws. If there are fewer other heads, only that many of the clearest heads are silenced"
     )
-    return [f"{text}. It is of the {'; of the '.join(each)}."] if each else []
+    return [f"{text}. Measured on the {' and on the '.join(each)}."] if each else []

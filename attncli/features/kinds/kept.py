@@ -1,4 +1,4 @@
-"""Keep what `kinds` measured in the cache, by all that it depends on, and read it again."""
+"""Cache the measurements of `kinds`, by everything that they depend on."""
 
 import hashlib
 import json
@@ -16,20 +16,21 @@ from attncli.base.arrays import Doubles
 from attncli.base.cache import DIGEST, cache_directory, keep_newest
 from attncli.base.untrusted import read_json, read_regular
 from attncli.corpus.files import STDIN, InputFile, open_input
-from attncli.features.kinds import Found, Matter
+from attncli.features.kinds import HeadKinds, SilencingEffect
 from attncli.models.checkpoint_files import CONFIG_FILE
+from attncli.models.parts import self_attention_part
 
 if TYPE_CHECKING:
     from attncli.models.engine import Engine
 
-FORMAT = 1  # of a file
+FORMAT = 2  # version of the file format
 LONGEST = 2**26  # bytes of a file
 CHUNK = 2**20  # bytes of an input at a time
 ARRAYS = ("score", "low", "high", "null", "floor")  # of a measure
 
 
-def kept_at(model: "Engine", inputs: Iterable[InputFile], options: Mapping[str, Any]) -> Path | None:
-    """Return the file for these inputs and options; None if the model has no digest, or if one input is stdin."""
+def cache_path(model: "Engine", inputs: Iterable[InputFile], options: Mapping[str, Any]) -> Path | None:
+    """Return the cache file for these inputs and options; None if the model has no digest, or if one input is stdin."""
     digests = []
     for one in inputs:
         if one.path == STDIN:
@@ -57,8 +58,8 @@ def kept_at(model: "Engine", inputs: Iterable[InputFile], options: Mapping[str, 
     return cache_directory() / "kinds" / "measured" / f"{name}.json"
 
 
-def keep(path: Path, found: Found, day: str) -> None:
-    """Keep what was measured on a day."""
+def keep(path: Path, found: HeadKinds, day: str) -> None:
+    """Save measurements with their date."""
     content = {
         "day": day,
         "texts": found.texts,
@@ -66,22 +67,21 @@ def keep(path: Path, found: Found, day: str) -> None:
         "others": list(found.others),
         "about_treebank": list(found.about_treebank),
         "kinds": [_kind_entry(one) for one in found.kinds],
-        "matter": {name: asdict(one) for name, one in found.matter.items()},
+        "silencing": {name: asdict(one) for name, one in found.silencing.items()},
     }
     keep_newest(path, lambda temporary: temporary.write_text(json.dumps(content), encoding="utf-8"))
 
 
-def read(path: Path, model: "Engine") -> tuple[Found, str] | None:
-    """Return what was measured, and on which day; None if nothing is kept, or the file is garbled."""
-
-    info = model.info_of(model.to_itself(None))
+def read(path: Path, model: "Engine") -> tuple[HeadKinds, str] | None:
+    """Return the cached measurements and their date; None if there are none or the file is damaged."""
+    info = model.of_part(self_attention_part(model, None)).info
     shape = info.layers, info.heads
     try:
         content = read_json(path, LONGEST)
         kinds = [_judged(one, shape) for one in content["kinds"]]
-        matter = {name: Matter(**one) for name, one in content["matter"].items()}
+        silencing = {name: SilencingEffect(**one) for name, one in content["silencing"].items()}
         if [one.kind.name for one in kinds] != list(KINDS) or not all(
-            isinstance(one.heads, int) and np.isfinite([one.effect, *one.random]).all() for one in matter.values()
+            isinstance(one.heads, int) and np.isfinite([one.effect, *one.random]).all() for one in silencing.values()
         ):
             return None
         texts, tokens = int(content["texts"]), int(content["tokens"])
@@ -89,7 +89,7 @@ def read(path: Path, model: "Engine") -> tuple[Found, str] | None:
         day = date.fromisoformat(content["day"]).isoformat()
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return Found(info, texts, tokens, False, kinds, matter, others, about), day
+    return HeadKinds(info, texts, tokens, False, kinds, silencing, others, about), day
 
 
 def _kind_entry(judged: Judged) -> dict[str, Any]:
@@ -107,12 +107,12 @@ def _kind_entry(judged: Judged) -> dict[str, Any]:
 
 
 def _numbers(array: Doubles | None) -> list[list[float | None]] | None:
-    """Return an array as JSON has it: NaN is null."""
+    """Return an array as lists for JSON, with null for NaN."""
     return None if array is None else [[None if np.isnan(one) else float(one) for one in row] for row in array]
 
 
 def _judged(entry: Any, shape: tuple[int, int]) -> Judged:
-    """Return a kind from its entry. Raises ValueError and the like for one that `_kind_entry` did not write."""
+    """Return a kind from its entry. Raises ValueError or similar for an entry that `_kind_entry` did not write."""
 
     def array(rows: Any) -> Doubles:
         made = np.array(rows, dtype=np.float64)

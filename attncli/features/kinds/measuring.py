@@ -1,6 +1,6 @@
 """Measure what every head does: on random tokens from a seed, on texts, on a needle in a text, and when it is silenced.
 
-Random tokens say nothing. What a head does on them comes from their places, and from their repeats.
+Random tokens have no content, so a head reacts only to their positions and repeats.
 """
 
 import copy
@@ -32,11 +32,11 @@ from attncli.analysis.kinds import (
     SHARE,
     Judged,
     KindMeasure,
+    content_shift,
     exclude_labelled,
     mean_at,
-    moved,
+    mean_received,
     offset_samples,
-    taken,
 )
 from attncli.analysis.patterns import summarise
 from attncli.base.arrays import Array, Doubles, Ints
@@ -48,14 +48,15 @@ from attncli.corpus.statistics import Statistics
 from attncli.corpus.treebank import TreeSentence, words_of
 from attncli.corpus.usual import lines
 from attncli.features.corpora import show_counts
-from attncli.features.kinds import Found, Matter
+from attncli.features.kinds import HeadKinds, SilencingEffect
 from attncli.features.probe.counting import probe_treebank
 from attncli.features.probe.tally import DIRECTIONS, FEWEST_WORDS, Tally, word_maps
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine, require_tapped
-from attncli.models.generation import Manner, next_output, prompt_tokens, write
+from attncli.models.generation import Sampling, next_output, prompt_tokens, write
 from attncli.models.model import Model, own_network
+from attncli.models.parts import self_attention_kind, self_attention_part
 from attncli.models.taps import transformed_lengths
 from attncli.models.transformers_engine import TransformersModel
 from attncli.models.weights import Checkpoint, TensorFile
@@ -65,7 +66,7 @@ from attncli.text.tokenizer import between
 from attncli.text.tokens import Tokens, unknown_name
 
 DRAWS, HALF = 12, 20  # sequences of random tokens, and the tokens of each that are repeated
-LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that give all distances room
+LEAST_HALF = max(DISTANCES) + 2  # tokens of a half that fit all distances
 _Advance = Callable[[], None]
 T = TypeVar("T")
 _Head = tuple[int, int]  # (layer, head)
@@ -77,8 +78,8 @@ _Head = tuple[int, int]  # (layer, head)
 class Draws:
     """Sequences of random tokens: the same half twice (`repeated`), and this half followed by another (`other`).
 
-    first: the place of the first random token, after those that the tokenizer adds. half: the number of tokens in a
-    half.
+    first: the position of the first random token, after the tokens that the tokenizer adds. half: the number of tokens
+    in a half.
     """
 
     repeated: Sequence[Tokens]
@@ -93,11 +94,11 @@ class Draws:
         frame = tokenizer.encode("a")
         places = between(frame)
         head, tail = frame.take(range(places.start)), frame.take(range(places.stop, len(frame)))
-        names = {*tokenizer.backend.get_vocab().values()} - tokenizer.special_ids
-        ordinary = sorted(number for number in names if number < tokenizer.vocab_size)
+        ids = {*tokenizer.backend.get_vocab().values()} - tokenizer.special_ids
+        ordinary = sorted(number for number in ids if number < tokenizer.vocab_size)
         half = min(HALF, (tokenizer.max_tokens - len(head) - len(tail)) // 2, len(ordinary) // 2)
         if half < LEAST_HALF:
-            need = f"{2 * LEAST_HALF} different tokens in a text are needed, and {model.place.name} has room for"
+            need = f"a text needs {2 * LEAST_HALF} different tokens, and {model.place.name} has room for"
             raise RequestError(f"{need} {max(2 * half, 0)}")
 
         def made(ids: Sequence[int]) -> Tokens:
@@ -109,12 +110,12 @@ class Draws:
 
     @property
     def every(self) -> range:
-        """The places of all random tokens."""
+        """The positions of all random tokens."""
         return range(self.first, self.first + 2 * self.half)
 
     @property
     def second(self) -> range:
-        """The places of the second half."""
+        """The positions of the second half."""
         return self.every[self.half :]
 
     def prefix(self, weights: Array) -> Doubles:
@@ -129,7 +130,7 @@ def uniform(record: AttentionRecord) -> Doubles:
 
 
 def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, KindMeasure]:
-    """Return the measures of the kinds that random tokens show, by the names of the kinds."""
+    """Return the measures of kinds that show on random tokens, by the names of the kinds."""
     samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
     profiles, maps = [], []
     inner = draws.every[max(DISTANCES) : -max(DISTANCES)]
@@ -156,7 +157,7 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
         made[name] = KindMeasure.of("random tokens", scores, nulls, SHARE)
     scores, nulls = offset_samples(np.array(profiles))
     made["offset"] = KindMeasure.of("random tokens", scores, nulls, SHARE)
-    content = moved(np.array(maps))
+    content = content_shift(np.array(maps))
     made["content"] = KindMeasure.of("random tokens", content, np.zeros_like(content), MOVES)
     return made
 
@@ -172,13 +173,13 @@ def on_texts(statistics: Statistics) -> dict[str, KindMeasure]:
     return made
 
 
-SHUFFLES = 4  # of the tokens of a text
+SHUFFLES = 4  # random orders of the tokens of a text
 
 
 def on_samples(
     model: InTorch, seed: int, advance: _Advance
 ) -> tuple[dict[str, KindMeasure], dict[str, dict[str, Doubles]]]:
-    """Return the measures of the sample texts, by the names of the kinds, and other numbers of every head likewise."""
+    """Return the measures of the sample texts, and further numbers of every head, both by the names of kinds."""
     idle, values, lengths = [], [], []
     same: list[Doubles] = []  # a score and its null, each
     elsewhere: list[Doubles] = []
@@ -211,11 +212,11 @@ def on_samples(
 def strongest_later(
     model: Engine, record: AttentionRecord, draw: np.random.Generator
 ) -> tuple[Doubles, Doubles, Ints] | None:
-    """Return the weight that one token after the first takes, its null, and its place, `[layer, head]` each.
+    """Return the weight on the strongest token but the first, its null, and its place, `[layer, head]` each.
 
-    The weight is the mean over other queries. The token is chosen on every other query, and measured on the rest. It is
-    one that at least half of the queries may attend to; None if there is no such token. The null is the weight that it
-    takes where these tokens stand in a random order: what it takes wherever it stands is explained by the token.
+    The weight is the mean over the other queries. Even queries choose the token, and odd ones measure it. At least half
+    of the queries must see it; return None if there is no such token. The null is its weight with all such tokens in
+    random order, which is due to the token itself and not to its position.
     """
     masks = record.masks & ~np.eye(len(record.tokens), dtype=bool)
     able = np.flatnonzero((2 * masks.sum(axis=-2) >= len(record.tokens) - 1).all(axis=0))
@@ -223,21 +224,21 @@ def strongest_later(
     if not len(able):
         return None
     queries = np.arange(len(record.tokens))[:, None] % 2 == 0
-    place = able[taken(record.weights, masks & queries)[..., able].argmax(axis=-1)]
-    share = np.take_along_axis(taken(record.weights, masks & ~queries), place[..., None], axis=-1)[..., 0]
+    place = able[mean_received(record.weights, masks & queries)[..., able].argmax(axis=-1)]
+    share = np.take_along_axis(mean_received(record.weights, masks & ~queries), place[..., None], axis=-1)[..., 0]
     nulls = []
     for _ in range(SHUFFLES):
         order = np.arange(len(record.tokens))
         order[able] = draw.permutation(able)
         [shuffled] = model.attend_tokens([model.ready(record.tokens.take(order))])
         now = order.argsort()[place]
-        nulls.append(np.take_along_axis(taken(shuffled.weights, masks), now[..., None], axis=-1)[..., 0])
+        nulls.append(np.take_along_axis(mean_received(shuffled.weights, masks), now[..., None], axis=-1)[..., 0])
     return share, np.mean(nulls, axis=0), place
 
 
 def sample_tokens(model: Engine) -> list[Tokens]:
-    """Return the tokens of the sample texts, with the other half that an encoder-decoder needs."""
-    with no_notices():  # that one of these texts was cut is not worth a Notice
+    """Return the tokens of the sample texts, ready for the model (an encoder-decoder also needs an output text)."""
+    with no_notices():  # if a sample text is cut
         return [model.ready(model.tokenizer.encode(text)) for text in lines()]
 
 
@@ -245,7 +246,7 @@ def sample_tokens(model: Engine) -> list[Tokens]:
 
 
 class Additions(Tap):
-    """Keeps what the heads of one text add to its tokens: outputs, output projections, and lengths of values.
+    """Keeps what heads add to the tokens of one text: their outputs, output projections, and lengths of values.
 
     kept: by layer, `[head, query, head_dim]`, `[hidden_size, head, head_dim]`, `[head, key]`.
     """
@@ -289,7 +290,7 @@ class Additions(Tap):
 
 
 class Leaves(Tap):
-    """Cuts the heads' outputs off from what they read, so that a gradient ends there. kept: by layer."""
+    """Detaches the heads' outputs from their inputs, so that gradients end there. kept: the outputs by layer."""
 
     def __init__(self) -> None:
         self.kept: dict[int, Tensor] = {}
@@ -301,7 +302,7 @@ class Leaves(Tap):
 
 @contextmanager
 def constant_parts(model: InTorch) -> Iterator[None]:
-    """Let no gradient through feed-forward parts: only through what adds, scales and normalises the heads' outputs."""
+    """Block gradients in feed-forward parts, and pass them where heads' outputs are added, scaled or normalised."""
     if (own := own_network(model)) is not None:
         own.need(own.layers)
         parts: list[nn.Module] = [own.network.layer(number).feed_forward for number in range(own.layers)]
@@ -331,9 +332,10 @@ def direct_effects(
 ) -> list[Doubles]:
     """Return each head's direct effect on logits, to first order, `[layer, head, place]`, for each tensor of ids.
 
-    It is the derivative of (the logit of the id at a place - the mean logit of `others`) by the head's output at that
-    place, times this output (Elhage et al. 2021). The path is direct: from the head through W_O, the sums and norms of
-    the later layers and the final norm, by their Jacobians; what other heads and feed-forward parts add is constant.
+    The effect is the derivative of the logit of the id minus the mean logit of `others`, with respect to the head's
+    output at this position, times this output (Elhage et al. 2021). The direct path leads through W_O, the sums and
+    norms of later layers and the final norm, by their Jacobians. Outputs of other heads and feed-forward parts are
+    constant.
 
     Raises RequestError for a network that has no such path.
     """
@@ -349,7 +351,7 @@ def direct_effects(
             slopes = torch.autograd.grad(raised.sum(), outputs, retain_graph=True, allow_unused=True)
             if any(slope is None for slope in slopes):
                 raise RequestError(
-                    f"{model.place.name} changes the heads' outputs before W_O: their copying is unknown"
+                    f"{model.place.name} changes the heads' outputs before W_O, so copying can't be measured"
                 )
             effects = [
                 (slope * output)[0, :, list(places)].sum(-1) for slope, output in zip(slopes, outputs, strict=True)
@@ -359,9 +361,10 @@ def direct_effects(
 
 
 def copying(model: InTorch, draws: Draws, advance: _Advance) -> KindMeasure:
-    """Return the share of tokens whose logit a head raises directly where it is what follows the same token.
+    """Return the share of tokens that a head copies: it directly raises the logit of what followed the same token.
 
-    The logit is compared with the mean of the sequence's tokens. The null is another token of the sequence.
+    The logit is compared with the mean logit of the sequence's tokens. The null is the same for another token of the
+    sequence.
     """
     samples = []
     places = list(draws.second[:-1])
@@ -386,27 +389,29 @@ NEEDLES = (
     ("nurse", "Ida", "photo", "blue vase"),
     ("doctor", "Leon", "diary", "iron stove"),
 )
-ANSWER = 8  # tokens that the model writes about a needle
-LEAST_COPIED = 10  # tokens of all needles that the model has to copy
-FURTHER = 2  # tokens from the copied one to the place of the null
+ANSWER = 8  # tokens of the model's answer about a needle
+LEAST_COPIED = 10  # tokens that the model has to copy at least, over all needles
+FURTHER = 2  # distance of the null's position from the copied token
 
 
 @dataclass(frozen=True)
 class Needle:
     """A text with a needle and the beginning of the model's answer: the tokens that it copies from the needle.
 
-    text: all tokens but the last copied one, which is written after it. sources: for each copied token its places in
-    the needle. asked: the place from which the first copied token is written.
+    text: all tokens except the last copied one. sources: for each copied token its positions in the needle. first_row:
+    the position that predicts the first copied token.
     """
 
     text: Tokens
     copied: Sequence[int]
     sources: Sequence[Sequence[int]]
-    asked: int
+    first_row: int
 
 
 def needles(model: InTorch, advance: _Advance) -> list[Needle]:
-    """Let the model answer questions about needles. Raises RequestError for a model that does not copy them."""
+    """Let the model answer questions about needles. Raises RequestError if it does not copy them, or has too few
+    positions.
+    """
     next_output(model)
     sentences = [f"{one}." for one in find_sample("paragraph.txt").text.strip().split(". ")[:4]]
     found = []
@@ -414,14 +419,14 @@ def needles(model: InTorch, advance: _Advance) -> list[Needle]:
         needle, place = f"The {trade} {name} keeps the {thing} in the {where}.", 1 + number % len(sentences)
         text = " ".join([*sentences[:place], needle, *sentences[place:]])
         prompt = f"{text}\nQuestion: Where is the {thing} of {name}?\nAnswer: The {thing} of {name} is"
-        room = model.tokenizer.max_tokens - len(model.tokenizer.cut(prompt))
+        room = model.tokenizer.max_tokens - len(model.tokenizer.tokenize(prompt))
         if room < ANSWER:
             raise RequestError(f"{model.place.name} has {model.tokenizer.max_tokens} positions, too few for a needle")
         tokens = prompt_tokens(model, prompt)
         begin = text.index(needle)
         inside = [at for at, (start, stop) in enumerate(tokens.offsets) if begin < stop <= begin + len(needle)]
         copied: list[int] = []
-        for step in write(model, tokens, Manner(max_tokens=ANSWER)):
+        for step in write(model, tokens, Sampling(max_tokens=ANSWER)):
             if step.token not in [tokens.ids[at] for at in inside]:
                 break
             copied.append(step.token)
@@ -431,20 +436,22 @@ def needles(model: InTorch, advance: _Advance) -> list[Needle]:
         advance()
     count = sum(len(one.copied) for one in found)
     if count < LEAST_COPIED:
-        raise RequestError(f"{model.place.name} copies {count} tokens of {len(NEEDLES)} needles, too few")
+        raise RequestError(
+            f"{model.place.name} copies {count} tokens of {len(NEEDLES)} needles, and {LEAST_COPIED} are needed"
+        )
     return found
 
 
 def retrieval(model: Engine, found: Sequence[Needle]) -> KindMeasure:
     """Return how often a head's strongest key is the copied token in the needle (Wu et al. 2024, section 2).
 
-    The null is the place two tokens further on. The intervals are Wilson's, which take tokens for independent.
+    The null is the position two tokens further on. The intervals are Wilson's, which treat tokens as independent.
     """
     hits, count = np.zeros((2, model.layers, model.heads), dtype=np.int64), 0
     for one in found:
         [record] = model.attend_tokens([one.text])
         for number, sources in enumerate(one.sources):
-            strongest = record.weights[:, :, one.asked + number].argmax(axis=-1)
+            strongest = record.weights[:, :, one.first_row + number].argmax(axis=-1)
             hits += [np.isin(strongest, np.array(sources) + shift) for shift in (0, FURTHER)]
             count += 1
     return KindMeasure.of_counts("needle", hits[0], count, hits[1] / count, RETRIEVES)
@@ -457,9 +464,9 @@ MENTIONS = "mentions.txt"
 
 @dataclass(frozen=True)
 class Mentions:
-    """A sentence's tokens, and of each of its words the number of the person or thing it mentions; None for no mention.
+    """A sentence's tokens, and for each word the number of the person or thing it mentions, or None.
 
-    The tokens say which unit they are of; units: of each word.
+    units: for each word, its unit among the tokens.
     """
 
     tokens: Tokens
@@ -473,17 +480,17 @@ class Mentions:
         spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
         words = [text[start:end] for start, end in spans]
         sentence = TreeSentence(words, [None] * len(words), [""] * len(words), text=text, spans=spans)
-        found = words_of(model.tokenizer.cut(text), sentence)
+        found = words_of(model.tokenizer.tokenize(text), sentence)
         if found is None or len(found[0]) > model.tokenizer.max_tokens or any(map(unknown_name, found[0].text)):
-            raise RequestError("the model does not read all words of the annotated sentences, which are English")
+            raise RequestError("its tokenizer does not know all words of the annotated sentences, which are English")
         entities = [int(number) if number else None for number in numbers]
         return cls(model.ready(found[0]), entities, found[1].units)
 
-    def asked(self, sink: bool) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Yield each word to be resolved, the mentions before it, and the ranks that its entity has.
+    def words_to_resolve(self, sink: bool) -> Iterator[tuple[int, list[int], list[int]]]:
+        """Yield each word to resolve, the mentions before it, and two ranks of its entity.
 
-        The entity was mentioned before, and another one too. The ranks are those by the latest mention, then by the
-        first: with them a rule such as "the nearest" guesses. sink: the first word, a sink, is no mention.
+        Its entity and at least one other were mentioned before. The ranks order the entities by their latest and by
+        their first mention, for rules such as "the nearest". sink: omit the first word, because it is a sink.
         """
         for word, entity in enumerate(self.entities):
             before = [place for place in range(int(sink), word) if self.entities[place] is not None]
@@ -494,24 +501,24 @@ class Mentions:
 
 
 def mentions(model: Engine) -> list[Mentions]:
-    """Return the annotated sentences. Raises RequestError if the model does not read all their words."""
+    """Return the annotated sentences. Raises RequestError if the tokenizer does not know all their words."""
     return [Mentions.read(line, model) for line in find_sample(MENTIONS).text.splitlines()]
 
 
 def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance) -> KindMeasure:
-    """Return how often, of the mentions before a word, the one with the largest weight is of the same person or thing.
+    """Return how often the strongest mention before a word is of the same person or thing.
 
-    After Clark et al. 2019, section 4.2. The null is the best rule that reads no word: always the nearest other
-    mention, the second nearest, the first ... Both are over the same words and mentions. Weight on the first word of a
-    sentence does not count where it is a sink (`word_maps`), as in a decoder, so that it is no mention there.
+    After Clark et al. 2019, section 4.2. The null is the best rule that ignores words, such as always the nearest other
+    mention, the second nearest, or the first. Score and null are over the same words and mentions. If the first word of
+    a sentence is a sink (`word_maps`), as in a decoder, it is not counted as a mention.
     """
     hits, count, total = np.zeros((model.layers, model.heads), dtype=np.int64), 0, 0
     rules: Counter[tuple[int, int]] = Counter()
     for one in sentences:
         [record] = model.attend_tokens([one.tokens])
         maps, units = word_maps(record), np.array(one.units)
-        total += len(list(one.asked(sink=False)))
-        for word, before, ranks in one.asked(first_is_sink(record)):
+        total += len(list(one.words_to_resolve(sink=False)))
+        for word, before, ranks in one.words_to_resolve(first_is_sink(record)):
             weights = maps[..., units[word], units[before]]
             strongest = np.array(before)[weights.argmax(axis=-1)]
             same = [place for place in before if one.entities[place] == one.entities[word]]
@@ -525,10 +532,9 @@ def coreference(model: Engine, sentences: Sequence[Mentions], advance: _Advance)
 
 
 def syntactic(found: Tally, shuffled: Tally) -> tuple[KindMeasure, dict[tuple[int, int], str]]:
-    """Return how often a head finds the syntactic head of words, in the relation and direction that it is best in.
+    """Return how often a head finds the syntactic head of words in its best relation and direction, and this relation.
 
-    The null is the best fixed distance of that relation. Return also this relation of each head. Raises RequestError
-    if no relation has enough words.
+    The null is the best fixed distance of that relation. Raises RequestError if no relation has enough words.
     """
     relations = [name for name, count in found.counts.items() if count >= FEWEST_WORDS]
     if not relations:
@@ -552,18 +558,18 @@ def syntactic(found: Tally, shuffled: Tally) -> tuple[KindMeasure, dict[tuple[in
 
 # --- silencing heads -----------------------------------------------------------------------------------
 
-FED = 6  # draws on which a head before induction heads is silenced
+FED = 6  # draws on which a head below induction heads is silenced
 RANDOM = 3  # sets of random heads
-ASKED = 4  # draws, texts and needles on which an output is measured
+MEASURED = 4  # draws, texts or needles on which an output is measured
 
 
 def feeding(
     model: Engine, draws: Draws, previous: Sequence[_Head], induction: Sequence[_Head], seed: int, advance: _Advance
 ) -> KindMeasure:
-    """Return by how much the score of the induction heads drops without a head that looks at the previous token.
+    """Return the share of the induction heads' score that is lost without a head that looks at the previous token.
 
-    It is a share of the score. The null is another head of the same layer, drawn at random. previous: heads in layers
-    before the last of the induction heads.
+    The null is another head of the same layer, drawn at random. previous: heads in layers below the last induction
+    head.
     """
     request = Request(layers=sorted({layer for layer, _ in induction}))
 
@@ -589,11 +595,11 @@ _Measurement = Callable[[Engine], float]
 
 
 def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) -> dict[str, tuple[str, _Measurement]]:
-    """Return the output that each kind is about, by its name, in words and as a function; "" is any other kind."""
-    texts = sample_tokens(model)[:ASKED]
+    """Return the output to measure for each kind, as a name and a function; "" stands for all other kinds."""
+    texts = sample_tokens(model)[:MEASURED]
     try:
         next_output(model)
-    except RequestError:  # it writes nothing
+    except RequestError:  # the model has no next-token output
         with torch.inference_mode():
             before = [x.double() for x in model.last_hidden(texts)]
 
@@ -608,20 +614,20 @@ def outputs_for(model: InTorch, draws: Draws | None, found: Sequence[Needle]) ->
         "": ("loss on texts, in nats", lambda one: _loss(one, [(text, range(1, len(text))) for text in texts]))
     }
     if draws is not None:
-        repeats = [(text, draws.second[1:]) for text in draws.repeated[:ASKED]]
-        about = "loss on what is repeated, in nats", lambda one: _loss(one, repeats)
+        repeats = [(text, draws.second[1:]) for text in draws.repeated[:MEASURED]]
+        about = "loss on repeated tokens, in nats", lambda one: _loss(one, repeats)
         made |= dict.fromkeys(("induction", "feeds induction", "duplicate"), about)
     if found:
         some = [
-            (model.tokenizer.extend(one.text, one.copied[-1:]), range(one.asked + 1, len(one.text) + 1))
-            for one in found[:ASKED]
+            (model.tokenizer.extend(one.text, one.copied[-1:]), range(one.first_row + 1, len(one.text) + 1))
+            for one in found[:MEASURED]
         ]
-        made["retrieval"] = "loss on what is copied from the needle, in nats", lambda one: _loss(one, some)
+        made["retrieval"] = "loss on the tokens copied from the needle, in nats", lambda one: _loss(one, some)
     return made
 
 
 def _loss(model: Engine, texts: Sequence[tuple[Tokens, Sequence[int]]]) -> float:
-    """Return the mean loss at some places of texts: -ln of the probability of the token there, given those before."""
+    """Return the mean loss at some positions of texts: -ln of the probability of the token, given those before."""
     assert isinstance(model, InTorch)
     tokens, places = [text for text, _ in texts], [list(some) for _, some in texts]
     with torch.inference_mode():
@@ -638,7 +644,7 @@ def _loss(model: Engine, texts: Sequence[tuple[Tokens, Sequence[int]]]) -> float
 
 
 class ShuffledFile:
-    """The tensors of a file, the entries of each matrix in random order. They keep their sizes, and lose all else."""
+    """The tensors of a file, with the entries of each matrix in random order."""
 
     def __init__(self, file: TensorFile, seed: int) -> None:
         self.file, self.seed = file, seed
@@ -651,7 +657,7 @@ class ShuffledFile:
 
 
 def shuffle_entries(stored: Array, name: str, seed: int) -> Array:
-    """Return a matrix with its entries in random order, by its name and a seed. Vectors are returned as they are."""
+    """Return a matrix with its entries in random order, seeded by its name and a seed. Vectors stay unchanged."""
     if len(stored.shape) < 2:
         return stored
     draw = torch.Generator().manual_seed(seed + zlib.crc32(name.encode()))
@@ -686,22 +692,23 @@ def measure_kinds(
     statistics: Statistics,
     treebank: str | None = None,
     where: Workplace = Workplace(),
-) -> Found:
+) -> HeadKinds:
     """Measure all kinds that the model can have.
 
-    statistics: over texts, as `stats` counts them. treebank: for syntactic heads. where: its sentences are counted.
-    An encoder-decoder is measured by its encoder. Raises RequestError for a network that taps can't look into.
+    statistics: of texts, as in `stats`. treebank: the file for syntactic heads. where: the workers that count the
+    treebank's sentences. In an encoder-decoder, the encoder is measured. Raises RequestError for a network that taps
+    can't read.
     """
-    model = require_tapped(opened, opened.to_itself(None))
+    model = require_tapped(opened, self_attention_part(opened, None))
     assert isinstance(model, InTorch)
     own = None
-    if treebank is not None:  # first: a file that can't be read ends the work at once
+    if treebank is not None:  # first, so that an unreadable file ends the work early
         with show_counts("sentences", "words") as show:
             own = probe_treebank(model, [treebank], where=where, show=show).treebank
     why_not: dict[str, str] = {}
 
     def attempt(names: Sequence[str], make: Callable[[], T]) -> T | None:
-        """Return what `make` returns; None, and a reason for these kinds, where the model can't be measured."""
+        """Return what `make` returns; None, and note the reason for these kinds, if the model can't be measured."""
         try:
             return make()
         except RequestError as error:
@@ -711,9 +718,9 @@ def measure_kinds(
     draws = attempt(ON_RANDOM, lambda: Draws.of(model, SEED))
     attempt(["induction", "feeds induction", "retrieval"], lambda: next_output(model))
     if statistics.texts < FEWEST:
-        why_not.update(dict.fromkeys(ON_TEXTS, f"there are {statistics.texts} texts, and {FEWEST} are needed"))
+        why_not.update(dict.fromkeys(ON_TEXTS, f"it needs {FEWEST} texts, and there are {statistics.texts}"))
     if model.usual_mask(None) == "causal":
-        why_not["next"] = "a decoder sees no token after"
+        why_not["next"] = "a decoder does not see the next token"
     if not any(statistics.uniform(layer, "separator") for layer in range(model.layers)):
         why_not.setdefault("separator", "the tokenizer adds no token after the first")
     sentences = attempt(["coreference"], lambda: mentions(model)) or []
@@ -721,14 +728,14 @@ def measure_kinds(
     if "same word" not in measures:
         why_not["same word"] = "too few of the sample texts have a word twice"
     if "sink elsewhere" not in measures:
-        why_not["sink elsewhere"] = "half of the tokens may not attend to any token after the first"
+        why_not["sink elsewhere"] = "no token after the first is visible to half of the tokens"
 
     shuffled = shuffle_matrices(model, SEED)
-    with no_notices():  # they were given for the model itself
+    with no_notices():  # they would repeat those of the model itself
         floors, _ = _measure(shuffled, corpus_statistics(shuffled, lines()), draws, sentences, False)
-    for name, some in measures.items():  # copying has a null of its own
+    for name, some in measures.items():  # copying has no floor
         by_name = {one.name: one for one in floors.get(name, [])}
-        measures[name] = [one.beside(by_name[one.name]) if one.name in by_name else one for one in some]
+        measures[name] = [one.with_floor(by_name[one.name]) if one.name in by_name else one for one in some]
     for one in measures.get("content", []):
         assert one.floor is not None
         measures["content"] = [replace(one, null=one.floor)]
@@ -737,7 +744,7 @@ def measure_kinds(
     if own is None or treebank is None:
         why_not["syntactic"] = "no treebank was given (--treebank FILE)"
     else:
-        with no_notices():  # in this process: kept sums and workers know the model only as it is in its file
+        with no_notices():  # workers and saved sums use the unshuffled model
             floor = probe_treebank(shuffled, [treebank]).treebank
         if syntax := attempt(["syntactic"], lambda: syntactic(own.tally, floor.tally)):
             measures["syntactic"], details = [syntax[0]], syntax[1]
@@ -761,22 +768,22 @@ def measure_kinds(
             with progress(len(before), "previous heads") as advance:
                 measures["feeds induction"] = [feeding(model, draws, before, induction, SEED, advance)]
         else:
-            why_not["feeds induction"] = "no head with the label previous stands before an induction head"
+            why_not["feeds induction"] = "no head with the label previous is below an induction head"
     judged = exclude_labelled(list(map(judge, KINDS)))
     about_treebank = []
     if own:
         if own.tally.skipped:
             about = f"{own.path}: {own.tally.sentences} of {own.tally.sentence_total} sentences are read"
             about_treebank.append(about)
-        about_treebank += own.sentences
-    return Found(
+        about_treebank += own.notes
+    return HeadKinds(
         statistics.model,
         statistics.texts,
         statistics.tokens,
         statistics.partial,
         judged,
-        _matter(model, judged, draws, found or []),
-        [part for part in opened.parts if part != opened.kind(None)],
+        _silencing_effects(model, judged, draws, found or []),
+        [part for part in opened.parts if part != self_attention_kind(opened, None)],
         about_treebank,
     )
 
@@ -788,7 +795,7 @@ def _measure(
     sentences: Sequence[Mentions],
     writes: bool,
 ) -> tuple[dict[str, list[KindMeasure]], dict[str, dict[str, Doubles]]]:
-    """Return the measures by the names of kinds, and other numbers of every head likewise.
+    """Return the measures and further numbers of every head, both by the names of kinds.
 
     writes: whether copying is measured, which needs logits.
     """
@@ -810,9 +817,9 @@ def _measure(
     return measures, beside
 
 
-def _matter(
+def _silencing_effects(
     model: InTorch, judged: Sequence[Judged], draws: Draws | None, found: Sequence[Needle]
-) -> dict[str, Matter]:
+) -> dict[str, SilencingEffect]:
     """Measure what silencing the heads of each kind does, compared with random heads."""
     there = [one for one in judged if one.heads and one.kind.name != "content"]
     outputs = outputs_for(model, draws, found)
@@ -823,16 +830,16 @@ def _matter(
             about, measure = outputs.get(one.kind.name, outputs[""])
             if about not in before:
                 before[about] = measure(model)
-            made[one.kind.name] = matters(model, one, (about, measure), before[about], SEED, advance)
+            made[one.kind.name] = measure_silencing(model, one, (about, measure), before[about], SEED, advance)
     return made
 
 
-def matters(
+def measure_silencing(
     model: InTorch, judged: Judged, output: tuple[str, _Measurement], before: float, seed: int, advance: _Advance
-) -> Matter:
+) -> SilencingEffect:
     """Silence the heads of a kind, and RANDOM sets of as many other heads. before: the output without a change.
 
-    Where there are fewer others, all of these are silenced, and as many of the clearest heads of the kind.
+    If there are fewer others, all of them are silenced, and of the kind only as many, the clearest ones.
     """
     name, measure = output
 
@@ -843,7 +850,7 @@ def matters(
     others = [one for one in itertools.product(range(model.layers), range(model.heads)) if one not in judged.heads]
     heads = judged.heads[: len(others) or None]
     draw = np.random.default_rng(seed)
-    count = min(RANDOM, math.comb(len(others), len(heads)))  # of others: 0 where there are none
+    count = min(RANDOM, math.comb(len(others), len(heads)))  # number of sets: 0 without other heads
     sets = [draw.permutation(len(others))[: len(heads)] for _ in range(count)]
     random = [effect([others[place] for place in some]) for some in sets]
-    return Matter(name, len(heads), effect(heads), random)
+    return SilencingEffect(name, len(heads), effect(heads), random)

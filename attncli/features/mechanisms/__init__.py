@@ -1,8 +1,8 @@
-"""Put one head under every score and in other designs, make known mistakes in it, and measure what is claimed.
+"""Run one head with every score and in other designs, plant known mistakes in it, and measure published claims.
 
-`head` is a head among those of its layer, `designs` has its maps under other scores, positions, windows and shared
-keys, `claims` the claims of tutorials and papers as data, `mistakes` the mistakes that people make. They compute with
-torch and are imported when a head is measured. `document` has the fields of what is printed.
+`head` is a head within its layer. `designs` has its maps under other scores, positions, windows and shared keys,
+`claims` the claims of tutorials and papers, `mistakes` the mistakes that people make. They import torch, so they are
+imported only when a head is measured. `document` has the fields of the document.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 WINDOWS: tuple[choices.DesignName, ...] = ("window", "causal-window")  # designs that are masks and need no projections
 SHARED: tuple[choices.DesignName, ...] = ("grouped", "multi-query")
-COLDEST, HOTTEST = 0.001, 1000.0  # beyond, every row is hard or uniform, and at last scores overflow
-REACH = 2  # of a window, to each side
+COLDEST, HOTTEST = 0.001, 1000.0  # beyond these, every row is hard or uniform, and scores finally overflow
+REACH = 2  # tokens of a window to each side
 
 
 @measure(saves=(*PICTURES, *DOCUMENTS), saved_as="what is measured")
@@ -59,18 +59,18 @@ def mechanisms(
             MODEL,
             "--temperature",
             metavar="T",
-            help="Of softmax: below 1 is sharper, above 1 softer.",
+            help="Temperature of softmax: below 1 sharper, above 1 softer.",
             show_default="1.0",
         ),
     ] = None,
     design: Annotated[
         choices.DesignName | None, choice(MODEL, choices.DesignName, "--design", help="Only one design, with its map: ")
     ] = None,
-    mistakes: Annotated[bool, option(MODEL, "--mistakes", help="Only the effects of known mistakes on the head.")] = (
-        False
-    ),
+    mistakes: Annotated[
+        bool, option(MODEL, "--mistakes", help="Show only the effects of known mistakes on the head.")
+    ] = False,
     everything: Annotated[
-        bool, option(OUTPUT, "--all", help="Show all figures, scores and designs.", only_shown=True)
+        bool, option(OUTPUT, "--all", help="Show all numbers, scores and designs.", only_shown=True)
     ] = False,
     reach: Annotated[
         int | None,
@@ -115,20 +115,20 @@ def mechanisms(
     """
     if mistakes:
         changed = {"design": design, "temperature": temperature, "reach": reach, "seed": seed}
-        no_effect("with --mistakes, which are made in the head as it is", **changed, everything=everything)
+        no_effect("with --mistakes, which are planted in the unchanged head", **changed, everything=everything)
     if design is not None:
         choices.check("design", design, choices.DesignName)
         no_effect("with --design, which is shown in full", everything=everything)
         if design not in WINDOWS:
-            no_effect(f"with --design {design}, which is no window", reach=reach)
+            no_effect(f"with --design {design}, which has no window", reach=reach)
         if design in SHARED:
-            no_effect(f"with --design {design}, where nothing is random", seed=seed)
-    if temperature is not None and not COLDEST <= temperature <= HOTTEST:  # NaN is not either
+            no_effect(f"with --design {design}, which is not random", seed=seed)
+    if temperature is not None and not COLDEST <= temperature <= HOTTEST:  # refuses NaN too
         raise RequestError(
-            f"--temperature {temperature:g} is out of range: use {COLDEST:g} to {HOTTEST:g}; 1 changes nothing"
+            f"--temperature must be from {COLDEST:g} to {HOTTEST:g}, got {temperature:g}; 1 changes nothing"
         )
-    one = read_input(text, pair, file, whole, "give the one to measure as TEXT")
-    # In float32: where a claim says that two ways give the same, their difference is compared with its rounding.
+    one = read_input(text, pair, file, whole, "give one as TEXT")
+    # In float32: claims that two formulas are equal compare their difference with its rounding.
     engine = open_tappable(opening_of(model, device=device), which)
     from attncli.features.mechanisms.claims import ClaimTrial, check_claims
     from attncli.features.mechanisms.designs import designs, variants
@@ -147,13 +147,13 @@ def mechanisms(
     known, to_itself = taken.x is not None, taken.record.key_tokens is None
     if design is not None and not to_itself:
         raise RequestError(
-            f"--design {design} is for a text's attention to itself, and this is cross-attention: leave --design out, "
-            "or take --which encoder or decoder"
+            f"--design {design} is for self-attention, and this is cross-attention: omit --design, or use --which "
+            "encoder or decoder"
         )
     if design is not None and not known and design not in WINDOWS:
         raise RequestError(
-            f"--design {design} needs a layer's projections, which are not known in {engine.place.name}, because "
-            f"transformers runs it: --design {' or '.join(WINDOWS)}"
+            f"--design {design} needs a layer's projections, which are unknown in {engine.place.name} because "
+            f"transformers runs it: use --design {' or '.join(WINDOWS)}"
         )
     inside = HeadInLayer.of(engine, taken)
     temperature, reach, seed = how_measured
@@ -174,28 +174,30 @@ def mechanisms(
 
 OWN_SCORE = "scaled_dot"
 ROUNDING = 1e-6  # of a scale
-SEEN = 5e-4  # of a row's weight: what three decimals show
-ACROSS = 3  # mistakes, side by side
-NORMALISERS_ACROSS = 4
+SEEN = 5e-4  # share of a row's weight that is visible in three decimals
+NAMES = {  # of scores and normalisers that have other names in print
+    "dot": "dot product", "scaled_dot": "scaled dot product", "qk_norm": "normalised q, k", "entmax15": "1.5-entmax",
+    "relu_norm": "normalised ReLU", "hard_max": "hard max", "hard_sample": "hard sample",
+}  # fmt: skip
 FIGURES = (
     "entropy: in nats; 0 attends to one token. moved: the weight that must move to turn this map into the head's own "
-    "(total variation). Both are means over queries. same strongest key: the share of queries that have the strongest "
-    "key of the head's own map. exactly 0: the share of visible keys with a weight of exactly 0. output: the change of "
-    "the head's output, ‖changed - own‖ / ‖own‖. Rows of sigmoid can have any sum: their entropy says little, and "
-    "moved can be above 1."
+    "(total variation). Both are means over queries. same strongest key: the share of queries with the same strongest "
+    "key as in the head's own map. exactly 0: the share of visible keys with a weight of exactly 0. output: the "
+    "change of the head's output, ‖changed - own‖ / ‖own‖. Rows of sigmoid can have any sum, so their entropy says "
+    "little, and moved can be above 1."
 )
 CONTROLS = (
-    "distance: how many tokens away the weight is. moved: the weight that must move to turn this map into the head's "
-    "own. In brackets: the mean of the controls. They have positions in shuffled orders, or, for shared keys, the keys "
-    "of each other head. nearer, further: compared with the head as it is and with every control."
+    "distance: mean distance of the weight, in tokens. moved: the weight that must move to turn this map into the "
+    "head's own. In brackets: the mean of the controls. They have positions in shuffled orders, or, for shared keys, "
+    "the keys of another head. nearer, further: compared with the unchanged head and with every control."
 )
 HARM = (
     "moved: the weight that must move to turn this map into the head's own, as a mean over queries. It is above 1 "
-    "where a row sums to more than 1. In brackets: the mean of the layer's other heads. output: the change of the "
-    "layer's output, ‖changed - own‖ / ‖own‖. A mistake above the control harms more than exchanging the heads' maps. "
-    "Of several ways to make a mistake, the first that shows is listed."
+    "if a row sums to more than 1. In brackets: the mean of the layer's other heads. output: the change of the "
+    "layer's output, ‖changed - own‖ / ‖own‖. A mistake above the control does more harm than exchanging the heads' "
+    "maps. If a mistake has several variants, the first with an effect is listed."
 )
-MORE = "--all shows the figures of every claim, all scores and all designs; --mistakes known mistakes."
+MORE = "--all shows the numbers of every claim, all scores and all designs; --mistakes shows known mistakes."
 LEFT_OUT = (
     "Left out: claims and designs that need a layer's input and projections. They are unknown in a network that "
     "transformers runs."
@@ -204,9 +206,9 @@ LEFT_OUT = (
 
 @dataclass(frozen=True, repr=False)
 class MeasuredHead(Result):
-    """What was measured on one head.
+    """The measurements of one head.
 
-    record: its own map. temperature: of softmax. reach: of windows. seed: of what is random.
+    record: its own map. temperature: of softmax. reach: of windows. seed: the random seed.
     """
 
     record: AttentionRecord
@@ -224,7 +226,7 @@ class MeasuredHead(Result):
         return f"layer {layer} head {head}"
 
     def _facts(self) -> list[str]:
-        """Return what stands in the line that describes it."""
+        """Return the facts of the line that describes it."""
         raise NotImplementedError
 
     def _document(
@@ -260,12 +262,9 @@ class MeasuredHead(Result):
         title = [name, *record.unusual, self._name, mask, record_size(record)]
         return Report(title, parts, self.document, rows, picture, next=NextCommand("explain", {}))
 
-    def _maps(self, *panels: Panel, across: int = ACROSS) -> Maps:
-        """Return the head's own map, then these, a few on a row."""
-        record = self.record
-        every = [Panel("as it is", record.weights[0, 0]), *panels]
-        rows = [every[start : start + across] for start in range(0, len(every), across)]
-        return Maps(rows, *_axes(record))
+    def _maps(self, *panels: Panel) -> Maps:
+        """Return the head's own map, then these panels."""
+        return Maps([[Panel("as it is", self.record.weights[0, 0]), *panels]], *_axes(self.record))
 
 
 def _axes(record: AttentionRecord) -> tuple[MapAxis, MapAxis]:
@@ -290,13 +289,13 @@ class HeadMistakes(MeasuredHead):
         return self._document(mistakes=self.mistakes.document())
 
     def report(self) -> Report:
-        """Show the maps with the mistakes that change them so that it can be seen, and a row a mistake."""
+        """Show the maps that mistakes change visibly, and a row per mistake."""
         panels = [
             Panel(one.mistake.name, one.weights)
             for one in self.mistakes.made
             if one.weights is not None and one.moved is not None and not one.moved.own < SEEN
         ]
-        about = TextLine("the head as it is, and with known mistakes in its layer", caption=True)
+        about = TextLine("the unchanged head, and with known mistakes in its layer", caption=True)
         parts = [about, self._maps(*panels), _mistakes(self.mistakes), TextLine(HARM)]
         return self._report(parts, lambda document: document["mistakes"]["made"])
 
@@ -316,7 +315,7 @@ class HeadDesign(MeasuredHead):
         return self._document(designs=[self.design.document()])
 
     def report(self) -> Report:
-        """Show the map in the design between the head's own and that of a control, and its figures."""
+        """Show three maps, of the unchanged head, the design and a control, and the design's figures."""
         design = self.design
         made = Panel(design.name_shown, design.found.weights)
         control = Panel(f"control: {design.control}", design.controls[0].weights)
@@ -331,10 +330,10 @@ class HeadDesign(MeasuredHead):
 
 @dataclass(frozen=True, repr=False)
 class HeadMechanisms(MeasuredHead):
-    """A head's queries and keys under other scores and in other designs, and the claims on it.
+    """A head's queries and keys under other scores and in other designs, and the claims about it.
 
-    own: figures of its map. projections: whether they are known; without them some designs and claims are left out.
-    everything: whether all of it is shown, and not the verdicts on the claims alone.
+    own: figures of its map. projections: whether they are known; without them some designs and claims are omitted.
+    everything: whether to show all of it, instead of only the verdicts on the claims.
     """
 
     own: "Figures"
@@ -403,16 +402,16 @@ class HeadMechanisms(MeasuredHead):
         return self._report(parts, rows_of, picture)
 
     def _captions(self) -> list[str]:
-        """Say which score is the head's own, and where untrained parameters come from."""
-        untrained = f"untrained: parameters that the model never learned, drawn from seed {self.seed}"
+        """Describe which score is the head's own, and where untrained parameters come from."""
+        untrained = f"untrained: the parameters are random (seed {self.seed})"
         vectors = self.record.vectors
         if vectors is not None:
             off = abs(float(vectors.scale[0]) * vectors.query.shape[-1] ** 0.5 - 1)
-            if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has something added to it
+            if vectors.terms or not off < ROUNDING:  # its own score is not q·k / √d_k, or has terms added
                 return [untrained]
         softmax = "its softmax" if self.temperature == 1 else "its softmax at T = 1"
         sink = ", except for its sink" if self.record.sinks else ""
-        return [f"{OWN_SCORE} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
+        return [f"{NAMES[OWN_SCORE]} is the head's own score, and {softmax} is the head's own map{sink}", untrained]
 
     def _variant_maps(self) -> Maps:
         """Return rows of maps: a score with its normalisers, and the untrained scores under softmax."""
@@ -420,11 +419,11 @@ class HeadMechanisms(MeasuredHead):
         rows, headings = [], []
         for row in _by_score(self.variants):
             softmax, trained = _normaliser("softmax", self.temperature), row[0].trained
-            names = [_normaliser(one.normaliser, self.temperature) if trained else one.score for one in row]
-            panels = [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
-            for start in range(0, len(panels), NORMALISERS_ACROSS):
-                rows.append(panels[start : start + NORMALISERS_ACROSS])
-                headings.append(row[0].score if trained else f"untrained scores, {softmax}")
+            names = [_normaliser(one.normaliser, self.temperature) if trained else _score(one.score) for one in row]
+            rows.append(
+                [Panel(name, hide_masked(one.found.weights, mask)) for name, one in zip(names, row, strict=True)]
+            )
+            headings.append(_score(row[0].score) if trained else f"untrained, {softmax}")
         return Maps(rows, *_axes(self.record), headings=headings)
 
 
@@ -436,30 +435,34 @@ def _by_score(variants: "Sequence[Variant]") -> "list[list[Variant]]":
     return [list(row) for _, row in groupby(variants, key=lambda one: one.score if one.trained else None)]
 
 
+def _score(name: str) -> str:
+    return NAMES.get(name, name)
+
+
 def _normaliser(name: str, temperature: float) -> str:
     """Return a normaliser's name, with its temperature if that is not 1."""
-    return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else name
+    return f"softmax, T = {temperature:g}" if name == "softmax" and temperature != 1 else NAMES.get(name, name)
 
 
 def _variants(variants: "Sequence[Variant]", temperature: float) -> Table:
-    """Return a row a variant: how broad it is, and how far from the head's own map."""
+    """Return a row per variant: its entropy, and its distance from the head's own map."""
     rows: list[list[str] | None] = []
     for row in _by_score(variants):
         for one in row:
             figures = [f"{one.found.entropy:.2f}", f"{one.found.moved:.3f}", f"{one.found.same_key:.0%}"]
             figures += [f"{one.zero:.0%}", f"{one.output:.2f}", "" if one.trained else "untrained"]
-            rows.append([one.score, _normaliser(one.normaliser, temperature), *figures])
+            rows.append([_score(one.score), _normaliser(one.normaliser, temperature), *figures])
         rows.append(None)
     columns = [
         Column("score"), Column("normaliser", "name"), Column("entropy"), Column("moved"),
-        Column("same strongest key", leaves=2), Column("exactly 0", leaves=3), Column("output"),
-        Column("parameters", leaves=1),
+        Column("same strongest key", drop=2), Column("exactly 0", drop=3), Column("output"),
+        Column("parameters", drop=1),
     ]  # fmt: skip
     return Table(columns, rows)
 
 
 def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
-    """Return the head as it is, then a row a design: its figures, its controls, and how the two compare."""
+    """Return the unchanged head, then a row per design: its numbers, its controls, and how the two compare."""
     rows: list[list[str] | None] = [
         ["as it is", f"{own.entropy:.2f}", f"{own.distance:.2f}", f"{own.moved:.3f}", ""],
         None,
@@ -470,14 +473,14 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         moved = f"{entry['moved']:.3f} ({entry['control_moved']:.3f})"
         rows.append([one.name_shown, f"{one.found.entropy:.2f}", distance, moved, one.verdict])
     columns = [
-        Column("design"), Column("entropy", leaves=1), Column("distance (control)"),
-        Column("moved (control)", leaves=2), Column("verdict", "name"),
+        Column("design"), Column("entropy", drop=1), Column("distance (control)"),
+        Column("moved (control)", drop=2), Column("verdict", "name"),
     ]  # fmt: skip
     return Table(columns, rows)
 
 
 def _mistakes(mistakes: "Mistakes") -> Table:
-    """Return the control, then a row a mistake: those that show here, and those that don't with what they need."""
+    """Return the control, then a row per mistake: those that show here, then the others with what they need."""
 
     def harm(moved: "Moved") -> tuple[str, str]:
         """ "0.420 (0.409)", "0.95" """
@@ -496,7 +499,7 @@ def _mistakes(mistakes: "Mistakes") -> Table:
             hidden.append([name, "-", "-", f"{why}\n  {about}"])
     columns = [
         Column("mistake"), Column("moved (other heads)"), Column("output"),
-        Column("this is attention ..., and where people make it", "prose", leaves=1),
+        Column("this computes attention ..., and how people come to do so", "prose", drop=1),
     ]  # fmt: skip
     return Table(columns, [*shown, None, *hidden])
 
@@ -514,8 +517,8 @@ def _claims(claims: "Sequence[Claim]") -> Table:
 def _figures(figures: dict[str, float]) -> list[str]:
     """Return figures, on a line for each group.
 
-    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" stand together: "q·k -> / √d_k   d_k 4: 3.94 -> 0.985   16: ...";
-    before a colon stands the name of a group, as in "8 keys: d_k 4, least".
+    Names such as "d_k 4, q·k" and "d_k 4, / √d_k" are combined: "q·k -> / √d_k d_k 4: 3.94 -> 0.985 16: ...". The name
+    before a colon is that of a group, as in "8 keys: d_k 4, least".
     """
     groups: dict[str, dict[str, list[str]]] = {}
     steps: list[str] = []

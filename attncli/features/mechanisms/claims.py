@@ -1,7 +1,7 @@
 """The claims of tutorials and papers on attention, each measured on a real head.
 
-A claim is a function of a head. It returns its statement, the measured figures, and whether they agree with it. A
-trained head need not do what a tutorial says of random vectors. Where it does not, the claim is marked so.
+A claim is a function of a head. It returns its statement, the measured numbers, and whether they agree with it. A
+trained head need not do what a tutorial says of random vectors. If it does not, the claim is marked as failing.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,9 +32,9 @@ from attncli.models.head import OneHead
 from attncli.text.tokens import Tokens
 
 SIZES = (4, 16, 64, 256, 1024)  # of random queries and keys
-KEYS = (8, 32, 128)  # at which softmax is tried on them
-DRAWS = 12  # what all of them show is no chance, which would show it once in 2 ** 11
-NEAR = 0.1  # of a variance, as a mean over all draws: more than three times what chance does
+KEYS = (8, 32, 128)  # numbers of keys to test softmax with
+DRAWS = 12  # by chance, all agree with a probability of only 1 in 2 ** 11
+NEAR = 0.1  # tolerance of a mean variance over all draws: more than three times the random error
 
 _Figures: TypeAlias = dict[str, float]
 _Found: TypeAlias = tuple[str, _Figures, bool] | tuple[str, _Figures, bool, str]  # a Claim without its name
@@ -42,7 +42,7 @@ _Found: TypeAlias = tuple[str, _Figures, bool] | tuple[str, _Figures, bool, str]
 
 @dataclass(frozen=True)
 class ClaimTrial:
-    """A head that claims are measured on. seed: of random vectors."""
+    """A head to measure claims on. seed: of random vectors."""
 
     head: OneHead
     seed: int = 0
@@ -69,7 +69,7 @@ class ClaimTrial:
 class Claim:
     """A claim, the measured figures, and whether they agree with it.
 
-    finding: in words, what the figures show beyond that; else empty.
+    finding: what else the numbers show, in words; otherwise empty.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Claim:
 
 
 def check_claims(trial: ClaimTrial) -> list[Claim]:
-    """Measure every claim that is about such a head."""
+    """Measure every claim that applies to the head."""
     with torch.random.fork_rng(devices=[]):  # modules draw weights that are replaced
         found = {name: measure(trial) for name, measure in CLAIMS.items()}
     return [Claim(name, *one) for name, one in found.items() if one is not None]
@@ -90,7 +90,7 @@ def check_claims(trial: ClaimTrial) -> list[Claim]:
 
 
 def _variance_on_this_head(trial: ClaimTrial) -> _Found:
-    """Take q · k over the first d elements of the vectors, each element standardised."""
+    """Measure the variance of q · k over the first d elements of the vectors, each element standardised."""
     query, key, _ = trial.vectors
     record = trial.head.record
     query, key = _standardised(query[_real_tokens(record.tokens)]), _standardised(key[_real_tokens(record.keys)])
@@ -102,13 +102,13 @@ def _variance_on_this_head(trial: ClaimTrial) -> _Found:
 
 
 def _standardised(vectors: Tensor) -> Tensor:
-    """Give every component mean 0 and variance 1 over the tokens; one that never changes becomes 0."""
+    """Give every component mean 0 and variance 1 over the tokens; a constant one becomes 0."""
     centred = vectors - vectors.mean(dim=0)
     return centred / centred.std(dim=0, correction=0).clamp(min=1e-12)
 
 
 def _division(trial: ClaimTrial) -> _Found:
-    """Measure the variance of scores of random vectors: the mean of all draws, one of which may be off by a quarter."""
+    """Measure the variance of scores of random vectors: the mean of all draws, as one may be off by a quarter."""
     draws, figures, holds = draw_vectors(trial.seed), _Figures(), True
     for size in SIZES:
         both = [(query[:, :size], key[:, :size]) for query, key in draws]
@@ -116,7 +116,7 @@ def _division(trial: ClaimTrial) -> _Found:
         divided = mean(scaled_dot(query, key).var().item() for query, key in both)
         figures |= {f"d_k {size}, q·k": plain, f"d_k {size}, / √d_k": divided}
         holds = holds and abs(plain / size - 1) < NEAR and abs(divided - 1) < NEAR
-    statement = f"for random q and k it is d_k, and dividing by √d_k makes it 1 (within {NEAR:.0%})"
+    statement = f"for random q and k the variance is d_k, and dividing by √d_k makes it 1 (within {NEAR:.0%})"
     return f"{statement}: mean of {DRAWS} draws", figures, holds
 
 
@@ -130,13 +130,16 @@ def _saturation_on_this_head(trial: ClaimTrial) -> _Found:
 
 
 def _saturation(trial: ClaimTrial) -> _Found:
-    """Divide the norm without the division by the norm with it, for random queries and keys.
+    """Compare the norms of softmax's Jacobian without and with the division by √d_k, as a ratio, for random vectors.
 
-    A row of many keys with small scores is nearly uniform, and has little gradient too. So scores that grow with d_k
-    bring gradient first and take it later: from some d_k on, the larger the more keys there are.
+    A row of many keys with small scores is nearly uniform, and also has little gradient. So scores that grow with d_k
+    first increase the gradient and later decrease it, from a d_k that grows with the number of keys.
     """
     draws, figures = draw_vectors(trial.seed), _Figures()
-    less, more = dict[int, int](), dict[int, int]()  # by number of keys: from, and up to which d_k, in all draws
+    less, more = (
+        dict[int, int](),
+        dict[int, int](),
+    )  # by number of keys: the d_k from which the gradient shrinks, and up to which it grows, in all draws
     for keys in KEYS:
         ratios = {
             size: [
@@ -161,12 +164,15 @@ def _saturation(trial: ClaimTrial) -> _Found:
         for words, some in (("the gradient shrinks from", less), ("it grows up to", more))
         if some
     )
-    statement = "so it does for random q and k, from a d_k that grows with the number of keys: not divided / divided"
+    statement = (
+        "without the division, the gradient shrinks for random q and k too, but more keys need a larger d_k: not "
+        "divided / divided"
+    )
     return f"{statement}, {DRAWS} draws", figures, holds, finding
 
 
 def draw_vectors(seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Draw random queries and keys DRAWS times, as many as the largest of KEYS, of the largest of SIZES, variance 1."""
+    """Draw max(KEYS) random queries and keys of size max(SIZES) and variance 1, DRAWS times."""
     generator = torch.Generator().manual_seed(seed)
     shape = 2, max(KEYS), max(SIZES)
     both = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(DRAWS))
@@ -174,9 +180,9 @@ def draw_vectors(seed: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def jacobian_norm(weights: Tensor) -> float:
-    """|diag(w) - w wᵀ| (Frobenius) of rows of weights `[query, key]`, mean over the rows.
+    """Return |diag(w) - w wᵀ| (Frobenius) of rows of weights `[query, key]`, mean over the rows.
 
-    Written out: Σ w_i² - 2 Σ w_i³ + (Σ w_i²)².
+    Its square is Σ w_i² - 2 Σ w_i³ + (Σ w_i²)².
     """
     squares = weights.square().sum(dim=-1)
     norms = (squares - 2 * weights.pow(3).sum(dim=-1) + squares.square()).clamp(min=0).sqrt()
@@ -199,7 +205,7 @@ def _zeros(trial: ClaimTrial) -> _Found:
 
 
 def _hard_attention(trial: ClaimTrial) -> _Found:
-    """Measure the gradients of a loss Σ_i u · output_i, u drawn. The control: the way to the values is open."""
+    """Measure the gradients of a loss Σ_i u · output_i, u random. The control: the gradient to the values is not 0."""
     generator = torch.Generator().manual_seed(trial.seed)
     query, key, value = trial.vectors
     mask = mask_of(trial.head)[trial.counted]
@@ -229,15 +235,15 @@ def _hard_attention(trial: ClaimTrial) -> _Found:
 
 
 def asymmetry(matrix: Tensor) -> float:
-    """|S - Sᵀ| / |S|, Frobenius: 0 is symmetric, √2 is what unrelated entries give."""
+    """Return |S - Sᵀ| / |S| (Frobenius): 0 if symmetric, √2 for unrelated entries."""
     return ((matrix - matrix.T).norm() / matrix.norm().clamp(min=1e-30)).item()
 
 
 def _asymmetry(trial: ClaimTrial) -> _Found | None:
-    """Measure scores and softmax of them. Masks, which make both asymmetric too, are left out.
+    """Measure scores and their softmax, without masks, which would make both asymmetric.
 
-    Softmax makes symmetric scores asymmetric, as it divides each row by a sum of its own. Its own effect is measured on
-    the queries in the place of the keys.
+    Softmax makes symmetric scores asymmetric, because it divides each row by its own sum. This effect is measured with
+    the queries in place of the keys.
     """
     if not trial.is_self:
         return None
@@ -262,8 +268,8 @@ def _one_projection(trial: ClaimTrial) -> _Found | None:
 def _bilinear(trial: ClaimTrial) -> _Found | None:
     """Compare (W_Q x + b_Q) · (W_K y + b_K) with xᵀ W y, W = W_Qᵀ W_K, biases as weights of an input that is always 1.
 
-    Where positions turn queries and keys, that is so before they do. Then a token's score with itself is compared,
-    which no turning changes.
+    With rotary positions this holds before the rotation. Then a token's score with itself is compared, which no
+    rotation changes.
     """
     head = trial.head
     if head.x is None or head.normed:
@@ -285,7 +291,7 @@ def _bilinear(trial: ClaimTrial) -> _Found | None:
 
 
 def _key_value(trial: ClaimTrial) -> _Found:
-    """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which weighs the vectors that it has scored."""
+    """Compare with plain attention, Σ_n softmax(s(x_n, q)) x_n, which averages the vectors that it scores."""
     query, key, _ = trial.vectors
     found, plain = attend(query, key, key).output, []
     for q in query.numpy():
@@ -296,8 +302,8 @@ def _key_value(trial: ClaimTrial) -> _Found:
     return "with K = V, key-value attention equals plain attention", {"deviation": off}, off < SAME
 
 
-def _heads_alike(trial: ClaimTrial, count: int = 3) -> _Found | None:
-    """Compare the outputs of several heads with this head's projections with its own output."""
+def _identical_heads(trial: ClaimTrial, count: int = 3) -> _Found | None:
+    """Give several heads this head's projections, and compare their outputs with its own."""
     head = trial.head
     if head.x is None or head.normed:
         return None
@@ -327,8 +333,8 @@ CLAIMS: dict[str, Callable[[ClaimTrial], _Found | None]] = {
     "one projection": _one_projection,
     "bilinear": _bilinear,
     "key-value": _key_value,
-    "heads alike": _heads_alike,
-}  # None for a head that the claim is not about
+    "heads alike": _identical_heads,
+}  # None if the claim does not apply to a head
 
 
 # --- measures -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A real head under every scoring function and normaliser, and in other designs: positions, windows, shared keys.
+"""Run a real head with every scoring function and normaliser, and in other designs: positions, windows, shared keys.
 
 The head was not trained for them. Controls separate the effect of a design from that of any change of its kind: the
 same design with positions in a shuffled order, or another head's keys.
@@ -38,10 +38,10 @@ from attncli.features.mechanisms.document import DesignEntry, VariantEntry
 from attncli.features.mechanisms.head import SAME, Figures, HeadInLayer, mask_of
 from attncli.models.head import OneHead
 
-POSITIONS = 512  # of a location score, or more where the text has more: up to here it is the same score for every text
-DRAWS = 12  # of shuffled orders: what all of them say is no chance, which would say it once in 2 ** 11
-PART = 4  # partial rotation turns a part of 1 / 4 of each vector, as in GPT-NeoX
-SPAN = 256  # offsets to each side that have a vector of their own, and from where on they are alike, as in DeBERTa-v3
+POSITIONS = 512  # rows of a location score; more for a longer text. Up to here the score is the same for every text
+DRAWS = 12  # shuffled orders: by chance, all agree with a probability of only 1 in 2 ** 11
+PART = 4  # partial rotation rotates 1 / 4 of each vector, as in GPT-NeoX
+SPAN = 256  # offsets to each side with their own vector, as in DeBERTa-v3; larger ones share vectors
 FURTHEST = 512
 SOFT = "softmax"
 DRAWN = ("relative", "disentangled")  # designs with parameters that the model never learned
@@ -55,7 +55,7 @@ SHUFFLED, OTHERS = "positions shuffled", "another head's keys"
 class Variant:
     """The head's queries and keys under one scoring function and one normaliser.
 
-    trained: False where the score has parameters that this model never learned: they are drawn from a seed. zero: the
+    trained: False if the score has parameters that this model never learned, which are drawn from a seed. zero: the
     share of visible keys whose weight is exactly 0. output: the change of the head's output, ‖changed - own‖ / ‖own‖.
     Both are over the queries that count.
     """
@@ -68,7 +68,7 @@ class Variant:
     output: float
 
     def document(self) -> VariantEntry:
-        """Return its part of what `mechanisms --json` prints."""
+        """Return its entry in what `mechanisms --json` prints."""
         return {
             "score": self.score,
             "normaliser": self.normaliser,
@@ -83,7 +83,7 @@ class Variant:
 
 
 def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Variant]:
-    """Return the head's own queries and keys under every score of `SCORES` and every normaliser of `NORMALISERS`.
+    """Run the head's own queries and keys with every score of `SCORES` and every normaliser of `NORMALISERS`.
 
     Scores with drawn parameters are under softmax only. temperature: of softmax. seed: of parameters and samples.
     """
@@ -120,10 +120,10 @@ def variants(head: OneHead, temperature: float = 1.0, seed: int = 0) -> list[Var
 
 @dataclass(frozen=True)
 class Design:
-    """The head's queries and keys in a design, beside controls.
+    """The head's queries and keys in a design, and controls.
 
-    name: as `--design` has it; described: in words. trained: False where it has parameters that this model never
-    learned, which are drawn from a seed. control: what the controls are. verdict: how the figures stand to theirs.
+    name: as in `--design`; described: in words. trained: False if it has parameters that this model never learned,
+    which are drawn from a seed. control: a description of the controls. verdict: how its numbers compare with theirs.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Design:
         return self.described if self.trained else f"{self.described}, untrained"
 
     def document(self) -> DesignEntry:
-        """Return its part of what `mechanisms --json` prints, with the map of the first control."""
+        """Return its entry in what `mechanisms --json` prints, with the map of the first control."""
         return {
             "name": self.name,
             "described": self.described,
@@ -163,15 +163,15 @@ def designs(
 ) -> list[Design]:
     """Return the head in every `choices.DesignName`, or in the one of this name.
 
-    reach: of a window, to each side. Designs that this head can't have are left out: heads of one element can't be
-    turned, and a layer of one head has none to share keys with. Without known projections there are only WINDOWS.
+    reach: tokens of a window to each side. Designs that are impossible for this head are omitted: a head of size 1
+    can't be rotated, and a layer of one head can't share keys. Without known projections there are only WINDOWS.
     """
     window = window_mask(reach, len(head.mask))
     positions: dict[str, tuple[str, PositionalScore | None, Tensor | None]] = {
         "window": (f"window of {reach}", head.score, window),
         "causal-window": (f"window of {reach}, causal", head.score, window & causal_mask(len(window))),
     }
-    groups: dict[str, int] = {}  # the number of heads that share keys: the smallest that is possible and new, or all
+    groups: dict[str, int] = {}  # the number of heads that share keys: the smallest above the layer's own, or all
     if head.attention is not None:
         positions |= {name: (described, score, None) for name, (described, score) in _scores(head, seed).items()}
         if sizes := group_sizes(head)[1:]:
@@ -185,11 +185,11 @@ def designs(
     return found
 
 
-# --- where tokens stand ---------------------------------------------------------------------------------
+# --- positions ------------------------------------------------------------------------------------------
 
 
 def _scores(head: HeadInLayer, seed: int) -> dict[str, tuple[str, PositionalScore]]:
-    """Return designs of positions, which replace those that the layer has: in words, and as a score of all heads."""
+    """Return designs of positions to replace the layer's own, each as a description and a score of all heads."""
     assert head.attention is not None
     heads, _, d_k = head.key.shape
     scores: dict[str, tuple[str, PositionalScore]] = {"alibi": ("ALiBi", Alibi(heads))}
@@ -209,7 +209,7 @@ def _scores(head: HeadInLayer, seed: int) -> dict[str, tuple[str, PositionalScor
 
 
 def _disentangled(attention: MultiHeadAttention) -> Disentangled:
-    """Return a score with drawn vectors of offsets, projected as the content is, as in DeBERTa-v3."""
+    """Return a score with random vectors of offsets, projected like the content, as in DeBERTa-v3."""
     query, key = attention.query, attention.key
     if attention.key_heads < attention.heads:  # repeated for each of the heads that share them
         key = nn.Linear(query.in_features, query.out_features, key.bias is not None)
@@ -233,7 +233,7 @@ def _design_of_positions(
 ) -> Design:
     """Return a design of positions, and as controls the same with the real tokens in a shuffled order.
 
-    It looks nearer where its weight is nearer than the head's own and than that of every control.
+    It looks nearer if its weight is nearer than the head's own and than that of every control.
     """
     generator = torch.Generator().manual_seed(seed)
     orders = [head.shuffled(generator) for _ in range(DRAWS)]
@@ -241,29 +241,33 @@ def _design_of_positions(
     controls = [head.under(score, mask, temperature, order=order) for order in orders]
     verdict = verdict_on_distance(found, [head.own_figures, *controls])
     trained = name not in DRAWN
-    return Design(name, described, trained, found, SHUFFLED, controls, verdict if trained else f"{verdict}, as drawn")
+    return Design(
+        name, described, trained, found, SHUFFLED, controls, verdict if trained else f"{verdict}, in this draw"
+    )
 
 
 def verdict_on_distance(found: Figures, others: Sequence[Figures]) -> str:
-    """Say whether a map looks nearer or further than all the others, by more than rounding."""
+    """Describe whether a map looks nearer or further than all the others, by more than rounding."""
     distances = [one.distance for one in others]
     if found.distance < min(distances) - SAME:
         return "looks nearer"
-    return "looks further" if found.distance > max(distances) + SAME else "as in any order"
+    return "looks further" if found.distance > max(distances) + SAME else "as in shuffled orders"
 
 
 # --- shared keys ----------------------------------------------------------------------------------------
 
 
 def group_sizes(head: HeadInLayer) -> list[int]:
-    """Return the sizes of groups that can share keys, from those that share them already to all heads."""
+    """Return the possible sizes of groups that share keys, from the current one up to all heads."""
     assert head.attention is not None
     heads, already = len(head.key), len(head.attention.group(head.number))
     return [size for size in range(already, heads + 1, already) if heads % size == 0]
 
 
 def _design_of_shared_keys(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:
-    """Return the design with the mean of its group's keys, and as controls with each other head's keys."""
+    """Return the design with the mean of its group's keys, and as controls the head with the keys of every
+    other head.
+    """
     found = with_shared_keys(head, size, temperature)
     controls = [
         head.under(head.score, temperature=temperature, key=head.key[other].expand_as(head.key))
@@ -271,14 +275,14 @@ def _design_of_shared_keys(head: HeadInLayer, name: str, size: int, temperature:
         if other != head.number
     ]
     nearer = found.moved < min(control.moved for control in controls) - SAME
-    verdict = "nearer than any other's" if nearer else "as with another's"
+    verdict = "nearer than any other head's" if nearer else "as with another head's"
     return Design(name, f"keys of {size} heads", True, found, OTHERS, controls, verdict)
 
 
 def with_shared_keys(head: HeadInLayer, size: int, temperature: float = 1.0) -> Figures:
     """Return the head's map with the mean of its group's keys, in groups of `size` heads.
 
-    Key projections are pooled so when a trained network is converted (Ainslie et al. 2023, section 2.1).
+    This is how key projections are pooled to convert a trained network (Ainslie et al. 2023, section 2.1).
     """
     pooled = head.key.unflatten(0, (-1, size)).mean(dim=1).repeat_interleave(size, dim=0)
     return head.under(head.score, temperature=temperature, key=pooled)

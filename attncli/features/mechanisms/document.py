@@ -7,8 +7,8 @@ from attncli.record.parts import ModelDocument, RecordDocument
 
 
 class VariantEntry(TypedDict):
-    """Its queries and keys with every scoring function and normaliser; scores with random parameters have softmax
-    only.
+    """The head's queries and keys with every scoring function and normaliser; scores with random parameters have
+    softmax only.
     """
 
     score: Annotated[str, "the scoring function"]
@@ -16,14 +16,14 @@ class VariantEntry(TypedDict):
     trained: Annotated[bool, "false: parameters of the score are random"]
     weights: Annotated[list[list[float]], "", "`[query][key]`"]
     entropy: Annotated[float, "mean over queries", "nats"]
-    moved: Annotated[float, "weight that would have to move to get the head's own map", "share of the weight"]
+    moved: Annotated[float, "weight that must move to get the head's own map", "share of the weight"]
     same_key: Annotated[float, "queries with the same strongest key as in the head's own map", "share of queries"]
     zero: Annotated[float, "keys with a weight of exactly 0", "share of visible keys"]
     output: Annotated[float, "change of the head's output, ‖changed - own‖ / ‖own‖"]
 
 
 class DesignEntry(TypedDict):
-    """Its queries and keys in other designs, with controls."""
+    """The head's queries and keys in other designs, with controls."""
 
     name: Annotated[str, "as in `--design`"]
     described: Annotated[str, "in words"]
@@ -37,7 +37,7 @@ class DesignEntry(TypedDict):
     control_distance: Annotated[float, "mean over the controls", "tokens"]
     control_moved: Annotated[float, "mean over the controls", "share of the weight"]
     control_weights: Annotated[list[list[float]], "the first control's map", "`[query][key]`"]
-    verdict: Annotated[str, "its figures compared with those of the head and the controls"]
+    verdict: Annotated[str, "its numbers compared with those of the head and the controls"]
 
 
 class ClaimEntry(TypedDict):
@@ -45,8 +45,8 @@ class ClaimEntry(TypedDict):
 
     name: str
     statement: Annotated[str, "in words"]
-    figures: Annotated[dict[str, float], "the measured figures, by name"]
-    holds: Annotated[bool, "true if the figures agree with the claim"]
+    figures: Annotated[dict[str, float], "the measured numbers, by name"]
+    holds: Annotated[bool, "true if the numbers agree with the claim"]
     finding: Annotated[str, "further findings, in words; otherwise empty"]
 
 
@@ -62,7 +62,7 @@ class PlantedEntry(TypedDict):
     """Each mistake, in its first variant that changes something here."""
 
     name: str
-    says: Annotated[str, 'continues "this is attention"']
+    says: Annotated[str, 'completes "this computes attention"']
     where: Annotated[str, "where people make it"]
     remedy: Annotated[str, "how to fix it"]
     needs: Annotated[str | None, "what a text needs to show it; null: every text shows it"]
@@ -95,7 +95,7 @@ class MechanismsDocument(TypedDict):
     mask: Annotated[str, choices.one_of(choices.MaskName)]
     temperature: Annotated[float, "of softmax"]
     reach: Annotated[int, "of windows, to each side", "tokens"]
-    seed: Annotated[int, "of everything random"]
+    seed: Annotated[int, "random seed"]
     tokens: Annotated[list[str], "", "`[token]`"]
     weights: Annotated[list[list[float]], "the head's own map", "`[query][key]`"]
     variants: list[VariantEntry]

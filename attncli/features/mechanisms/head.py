@@ -1,4 +1,4 @@
-"""A head among those of its layer: its map under another score, mask or keys, compared with its own map."""
+"""A head within its layer: its map under another score, mask or keys, compared with its own map."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from attncli.base.arrays import Bools, Doubles, Floats
 from attncli.models.engine import Engine
 from attncli.models.head import OneHead
 
-SAME = 1e-4  # what rounding in float32 explains, compared with scores of about 10
+SAME = 1e-4  # tolerance for rounding in float32, with scores of about 10
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A map `[query, key]` and its figures, means over the queries that count.
+    """A map `[query, key]` and its numbers, means over the counted queries.
 
-    entropy: in nats. distance: how many tokens away its weight is. moved: the weight that would have to move to make it
+    entropy: in nats. distance: mean distance of its weight, in tokens. moved: the weight that must move to turn it into
     the head's own map (total variation). same_key: the share of queries whose strongest key is the same.
     """
 
@@ -33,7 +33,7 @@ class Figures:
 
     @classmethod
     def of(cls, weights: Floats, own: Floats, counted: Bools, sinks: bool = False) -> "Figures":
-        """Return the figures of a map. sinks: whether rows may sum to less than 1."""
+        """Compute the numbers of a map. sinks: whether rows may sum to less than 1."""
         rows, theirs = weights[counted], own[counted]
         return cls(
             weights,
@@ -46,14 +46,13 @@ class Figures:
 
 @dataclass(frozen=True)
 class HeadInLayer:
-    """A head among those of its layer, whose queries and keys are `[head, token, head_dim]`, before any rotation.
+    """A head within its layer, whose queries and keys are `[head, token, head_dim]`, before any rotation.
 
-    Where the projections are not known it is alone in its layer, and its queries and keys are as they meet.
+    If the projections are unknown it is alone in its layer, and its queries and keys are rotated already.
 
-    attention, score: the layer's; None where the projections are not known. mask: bool `[query, key]`. real: bool
-    `[token]`, False at [PAD]. positions: of the tokens. counted: the queries that figures are means over. own: its map.
-    scores, sink: the head's own scores `[query, key]`, and its sink score if it has one, where the projections are not
-    known.
+    attention, score: the layer's; None if the projections are unknown. mask: bool `[query, key]`. real: bool `[token]`,
+    False at [PAD]. positions: of the tokens. counted: the queries that enter means. own: its map. scores, sink: the
+    head's own scores `[query, key]`, and its sink score if it has one, if the projections are unknown.
     """
 
     attention: MultiHeadAttention | None
@@ -72,7 +71,7 @@ class HeadInLayer:
     @classmethod
     def of(cls, model: Engine, head: OneHead) -> "HeadInLayer":
         if head.x is None:
-            return cls.as_they_meet(head)
+            return cls.with_unknown_projections(head)
         layer = model.network.layer(head.record.layers[0])
         with torch.inference_mode():
             query, key, _ = layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
@@ -80,8 +79,8 @@ class HeadInLayer:
         return cls(layer.attention, layer.score, number, query[0], key[0], **_of_text(head, model.device))
 
     @classmethod
-    def as_they_meet(cls, head: OneHead) -> "HeadInLayer":
-        """Return a head whose projections are not known."""
+    def with_unknown_projections(cls, head: OneHead) -> "HeadInLayer":
+        """Build a head whose projections are unknown."""
         [layer], [number] = head.record.layers, head.record.heads
         query, key, vectors = torch.from_numpy(head.query), torch.from_numpy(head.key), head.record.vectors
         assert vectors is not None
@@ -91,7 +90,7 @@ class HeadInLayer:
 
     @property
     def own_figures(self) -> Figures:
-        """Return the figures of its own map."""
+        """The numbers of its own map."""
         return Figures.of(self.own, self.own, self.counted)
 
     def under(
@@ -102,10 +101,10 @@ class HeadInLayer:
         key: Tensor | None = None,
         order: Tensor | None = None,
     ) -> Figures:
-        """Return its map under a score and a mask besides its own, with these keys of the layer in place of its own.
+        """Return its map under a score and an additional mask, with these keys of the layer instead of its own.
 
-        order: for score and mask, token order[i] stands at place i; by default each stands where it does. A score of
-        None is the head's own, which knows already where tokens stand; then the order is for the mask only.
+        order: for score and mask, token order[i] is at position i; by default tokens keep their positions. A score of
+        None is the head's own, which already includes positions, so the order applies only to the mask.
         """
         places = torch.arange(len(self.mask), device=self.mask.device) if order is None else order
         its_own = slice(self.number, self.number + 1)
@@ -124,7 +123,7 @@ class HeadInLayer:
         return Figures.of(weights, self.own, self.counted, self.sink is not None)
 
     def normalised(self, scores: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
-        """Return softmax of scores, in which the head's sink takes part if it has one."""
+        """Return the softmax of scores, including the head's sink if it has one."""
         if self.sink is None:
             return masked_softmax(scores, mask, temperature)
         with_sink = torch.cat([scores, scores.new_full((len(scores), 1), self.sink)], dim=1)
@@ -134,7 +133,7 @@ class HeadInLayer:
         return masked_softmax(with_sink, allowed, temperature)[:, :-1]
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
-        """Return an order in which real tokens stand in each other's places, and [PAD] where it does."""
+        """Return a random order of the real tokens, with [PAD] in its positions."""
         order = torch.arange(len(self.real))
         places = order[self.real.cpu()]
         order[places] = places[torch.randperm(len(places), generator=generator)]
@@ -142,7 +141,7 @@ class HeadInLayer:
 
 
 def _of_text(head: OneHead, device: str | torch.device) -> dict[str, Any]:
-    """Return what a head among those of its layer knows of its text."""
+    """Return the fields of `HeadInLayer` that depend on the text."""
     record = head.record
     [layer], [number] = record.layers, record.heads
     return {
@@ -155,7 +154,7 @@ def _of_text(head: OneHead, device: str | torch.device) -> dict[str, Any]:
 
 
 def distances(weights: Floats) -> Doubles:
-    """Σ_key w |query - key|: how many tokens away a row's weight is. `[query, key]` -> `[query]`."""
+    """Return Σ_key w |query - key|, the mean distance of a row's weight in tokens. `[query, key]` -> `[query]`."""
     queries, keys = weights.shape
     away = np.abs(np.arange(queries)[:, None] - np.arange(keys))
     return (weights.astype(np.float64) * away).sum(axis=-1)
@@ -167,7 +166,7 @@ def mask_of(head: OneHead) -> Tensor:
 
 
 def own_score(head: OneHead) -> ScoreFunction:
-    """Return the head's own score, a function of queries and keys before positions turn them."""
+    """Return the head's own score, a function of queries and keys before rotation."""
     vectors = head.record.vectors
     assert vectors is not None
     scale, positions = float(vectors.scale[0]), torch.tensor(head.record.tokens.positions)

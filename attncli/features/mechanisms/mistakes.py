@@ -1,6 +1,6 @@
-"""The mistakes that people make in attention, each made in the layer of a real head, and their effect on its map.
+"""Plant the mistakes that people make in attention in the layer of a real head, and measure their effect on its map.
 
-Two baselines: what a mistake moves in the layer's other heads, and what moves when heads have each other's maps.
+There are two baselines: the effect on the layer's other heads, and the effect of exchanging the heads' maps.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ from attncli.models.model import Model, own_network
 
 
 class Moved(NamedTuple):
-    """The distances of a layer from the right one; NaN where numbers have become NaN.
+    """The distances of a layer from the correct one; NaN if numbers became NaN.
 
-    own, others: the weight that would have to move to make this head's map, and each other head's, the right one (total
-    variation, mean over the queries that count); above 1 where rows sum to more than 1. output: ‖output - right‖ /
-    ‖right‖ of the layer's attention, over these queries.
+    own, others: the weight that must move to correct this head's map, and each other head's (total variation, mean over
+    the counted queries); above 1 if rows sum to more than 1. output: ‖output - right‖ / ‖right‖ of the layer's
+    attention, over these queries.
     """
 
     own: float
@@ -66,7 +66,8 @@ class Moved(NamedTuple):
 class PlantedMistake:
     """A mistake planted in a layer, in the first variant that changes something.
 
-    weights: the head's map `[query, key]`. Both are None where no variant can be made in this layer, or shows.
+    weights: the head's map `[query, key]`. Both are None if no variant is possible in this layer, or none has an
+    effect.
     """
 
     mistake: Mistake
@@ -79,14 +80,14 @@ class Mistakes:
     """The effects of all known mistakes on a head.
 
     exchanged: the control, in which each head of the layer has another one's map, mean over all rotations of the heads;
-    None where there is one head.
+    None if there is one head.
     """
 
     made: list[PlantedMistake]
     exchanged: Moved | None
 
     def document(self) -> MistakesEntry:
-        """Return its part of what `mechanisms --json` prints; NaN is null."""
+        """Return its entry in what `mechanisms --json` prints; NaN is null."""
         made: list[PlantedEntry] = []
         for one in self.made:
             moved = (None, None, None) if one.moved is None else one.moved.finite
@@ -112,14 +113,14 @@ class Mistakes:
 
 
 def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
-    """Make each of `MISTAKES` in the layer of this head: in its own projections, on its input, with its mask.
+    """Plant each of `MISTAKES` in the layer of this head, with its own projections, input and mask.
 
-    Raises RequestError where the formula has no step for the layer's positions, or the projections are not known.
+    Raises RequestError if the formula has no step for the layer's positions, or the projections are unknown.
     """
     if head.x is None:
         raise RequestError(
-            f"--mistakes are made in a layer's projections, which are not known in {model.place.name}, because "
-            "transformers runs it: leave --mistakes out"
+            f"--mistakes needs a layer's projections, which are unknown in {model.place.name} because transformers "
+            "runs it: omit --mistakes"
         )
     own = own_network(model)
     assert own is not None  # whose projections are known
@@ -140,18 +141,18 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
             return Moved(own[number], others, float((output - expected).norm() / expected.norm()))
 
         def make(mistake: Mistake) -> PlantedMistake:
-            """Make the mistake in its first variant that shows."""
+            """Plant the mistake in its first variant that has an effect."""
             for wrong in with_mistakes(formula, (mistake,)):
                 try:
                     result = wrong(inputs)
                     found = moved(result)
-                except RuntimeError:  # a matrix that is not square has no transpose that fits, and can't be left out
+                except RuntimeError:  # a matrix that is not square can't be transposed or omitted
                     continue
                 if found.shows:
                     return PlantedMistake(mistake, result.weights[0, number].float().cpu().numpy(), found)
             return PlantedMistake(mistake)
 
-        turns = []  # each head with the map of the head so many places before it
+        turns = []  # each head with the map of the head `turn` places before it
         for turn in range(1, inputs.heads):
             rolled = replace(formula, normalise=lambda *s, turn=turn: formula.normalise(*s).roll(turn, dims=1))
             turns.append(moved(rolled(inputs)))
@@ -162,33 +163,34 @@ def make_mistakes(model: Engine, head: OneHead) -> Mistakes:
         return Mistakes(list(map(make, MISTAKES)), exchanged)
 
 
-# --- a layer as the formula has it ----------------------------------------------------------------------
+# --- a layer in terms of the formula --------------------------------------------------------------------
 
 
 def formula_of(model: Model, inside: HeadInLayer) -> Formula:
     """Return the formula of a head's layer, without a mistake.
 
-    Raises RequestError where positions add to the scores or turn values, and where queries and keys are normalised.
+    Raises RequestError if positions add to the scores or rotate values, or queries and keys are normalised.
     """
     score, what = inside.score, None
     assert score is not None
     if score.has_terms or (isinstance(score, RotaryScore) and "value" in score.turned):
-        what = "positions add to that"
+        what = "positions add terms to it"
     elif model.config.query_key_norm is not None:
         what = "queries and keys are normalised"
     if what is not None:
         raise RequestError(
-            f"--mistakes are made in softmax(Q Kᵀ / √d_k) V, and {what} in {model.config.model_type}: "
-            "take another model, or leave --mistakes out"
+            f"--mistakes are planted in softmax(Q Kᵀ / √d_k) V, and {what} in {model.config.model_type}: "
+            "use another model, or omit --mistakes"
         )
     if not isinstance(score, RotaryScore):
         return RIGHT
     turned = partial(score, positions=inside.positions)
-    return replace(RIGHT, score=lambda query, key: turned(query, key) * query.shape[-1] ** 0.5)  # scaled in a step
+    # The formula divides by √d_k in a later step.
+    return replace(RIGHT, score=lambda query, key: turned(query, key) * query.shape[-1] ** 0.5)
 
 
 def inputs_of(model: Model, head: OneHead, inside: HeadInLayer) -> Inputs:
-    """Return the input of the layer's attention, its projections, and its mask as the rules that it is made of."""
+    """Return the input of the layer's attention, its projections, and its mask as rules."""
     attention = inside.attention
     assert attention is not None
     parts = (attention.query, attention.key, attention.value, attention.output)

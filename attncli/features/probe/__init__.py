@@ -1,12 +1,12 @@
-"""Find the heads that know the syntactic head of a word: for each dependency relation, and as whole trees.
+"""Find the heads that attend to a word's syntactic head: for each dependency relation, and for whole trees.
 
-After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. In both directions, the strongest weight
-between a word and the other words is a head's guess at the word's syntactic head (`tally`). The authors' code differs
-in four things: it counts roots and punctuation under "all" (though it has no rows for them), tries offsets from -3 to
-2 only, takes the last word for an offset past the end of the sentence, and for an English possessor takes the guess of
+After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. In either direction, the word with the
+strongest weight from or to a word is a head's guess at the word's syntactic head (`tally`). The authors' code differs
+in four things: it counts roots and punctuation under "all" (though it has no rows for them), tries offsets from -3 to 2
+only, takes the last word for an offset past the end of the sentence, and for an English possessor takes the guess of
 the "'s" after it.
 
-The best of many heads is right surprisingly often by luck, nearly always with few words. So each relation has a
+The best of many heads is often right by luck, and nearly always if there are few words. So each relation has a
 `Verdict`.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
-from attncli.analysis.luck import fewest_words
+from attncli.analysis.significance import fewest_words
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -27,20 +27,20 @@ from attncli.base.printable import printable
 from attncli.base.typed import NotRequired
 from attncli.corpus.treebank import TreebankFormat
 from attncli.features import corpora, options
-from attncli.features.inputs import check_options, open_model
+from attncli.features.inputs import open_model
 from attncli.features.measure import measure
 from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.features.probe.tally import (
     ALL,
     FEWEST_WORDS,
-    Guess,
+    BestHead,
     LayerEntry,
     Tally,
     TreebankDocument,
     TreebankTally,
     Verdict,
+    best_heads,
     candidates,
-    guesses,
     layer_trees,
 )
 from attncli.record import ModelInfo
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
 
 FEW = "too few"  # the verdict on a relation with too few words
-NEVER = "-"  # a relation that is not in the treebank it is measured on
-SAME = "measured on the same sentences: the best of many looks better than it is, most of all with few words"
+ABSENT = "-"  # for a relation that the measured treebank does not have
+SAME = "chosen and measured on the same sentences: the best of many looks better than it is, especially with few words"
 
 
 class _EngineOption(TypedDict, total=False):
@@ -63,7 +63,7 @@ class _EngineOption(TypedDict, total=False):
 
 
 class ProbeOptions(_EngineOption, corpora.CorpusOptions, total=False):
-    """The options that say who counts a treebank, and how a model computes."""
+    """The options for the workers that count a treebank, and how the model computes."""
 
 
 @measure(ProbeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="what is probed")
@@ -90,16 +90,16 @@ def probe(
     state: corpora.State = None,
     **given: "Unpack[ProbeOptions]",
 ) -> "Probed":
-    """Find the heads that know the syntactic head of a word.
+    """Find the heads that attend to a word's syntactic head.
 
-    For each dependency relation, as in Clark et al. 2019. A head of the model guesses the other word with the strongest
-    weight: the word that a word attends to (child->head), or the word that attends to it (head->child). The baseline is
-    the best fixed offset: -1 always guesses the word before. Roots and punctuation are left out. A second table shows
-    how much of the trees is in maximum spanning trees of a layer's maps.
+    For each dependency relation, finds the best head (Clark et al. 2019). A head of the model guesses the word with the
+    strongest weight: the one that a word attends to (child->head), or that attends to it (head->child). The baseline is
+    the best fixed offset: -1 always guesses the previous word. Roots and punctuation are omitted. A second table shows
+    the share of tree edges in the maximum spanning trees of the maps (UUAS).
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is. The verdict says whether
-    it is better than the offset, whether that may be luck, or whether the words are too few. --test measures it on
-    other sentences. Ctrl-C shows the results so far. Reading treebanks needs the extra probe: pip install ".[probe]"
+    it beats the offset, whether that may be luck, or whether there are too few words. --test measures the chosen heads
+    on other sentences. Ctrl-C shows the results so far. Treebanks need the extra "probe": pip install ".[probe]"
     in a clone of attncli.
 
     \b
@@ -108,14 +108,13 @@ def probe(
       attncli probe sample_inputs/treebank.conllu --limit 20 -o probe.png
       cat sample_inputs/treebank.conllu | attncli probe - --json
     """
-    check_options(given, ProbeOptions)
     names = corpora.file_names(files)
     if not names:
-        raise RequestError("no treebank: name files in CoNLL-U")
+        raise RequestError("no treebank given: name files in CoNLL-U")
     if STDIN in names and test == STDIN:
-        raise RequestError("both FILES and --test are stdin: give one of them as a file")
+        raise RequestError("FILES and --test are both stdin: give one of them as a file")
     where = corpora.workplace_of(state, given)
-    opened = open_model(model, given.get("engine"), device=given.get("device"), dtype=given.get("dtype")).awake()
+    opened = open_model(model, given.get("engine"), device=given.get("device"), dtype=given.get("dtype")).in_torch()
     from attncli.features.probe.counting import probe_treebank
 
     reading = TreebankFormat(limit=limit, sample=sample, skip_bad=skip_bad)
@@ -132,31 +131,33 @@ class _IntervalEntry(TypedDict):
 
 
 class RelationEntry(HeadDocument):
-    """All relations together, then each by falling frequency: the head that finds most words."""
+    """The head that finds the syntactic head of the most words: for all relations together, then for each, the most
+    frequent first.
+    """
 
     relation: Annotated[str, "as in the treebank, or all"]
     direction: Annotated[str, "which word attends to which"]
     accuracy: Annotated[
-        float | None, "share whose syntactic head it finds; null if there is none", "share of the words"
+        float | None, "share whose syntactic head it finds; null if there is no word", "share of the words"
     ]
-    offset: Annotated[int, "the fixed distance that finds most", "words"]
+    offset: Annotated[int, "the fixed distance that is right most often", "words"]
     offset_accuracy: Annotated[float | None, "share that this offset finds", "share of the words"]
     count: Annotated[int, "number of words with this relation", "words"]
     interval: Annotated[
         _IntervalEntry,
-        "95% interval of the accuracy on all such words (Wilson); wider if the same words chose the head",
+        "95% interval of the accuracy on all words of the relation (Wilson); wider if the same words chose the head",
         "share of the words",
     ]
     chance: Annotated[
         float,
-        "upper bound of the probability that luck makes the best candidate that much better than the offset",
+        "upper bound of the probability that the best candidate beats the offset by this much through luck",
         "probability",
     ]
     verdict: Annotated[Verdict, ""]
     few: Annotated[bool, "true if there are fewer than 10 words"]
     heads: Annotated[
         dict[str, float],
-        "by head: what it finds, in its better direction; empty if there is no word",
+        "by head: the share that it finds, in its better direction; empty if there is no word",
         "share of the words",
     ]
 
@@ -174,10 +175,10 @@ class ProbeDocument(TypedDict):
     kind: NotRequired[Annotated[str, "decoder; missing for encoder attention"]]
     partial: Annotated[bool, "true if it was interrupted and there are more sentences"]
     treebank: Annotated[TreebankDocument, "the sentences that chose the heads"]
-    test: Annotated[TreebankDocument | None, "the sentences that measured them, if others"]
+    test: Annotated[TreebankDocument | None, "the sentences on which they were measured, if others"]
     candidates: Annotated[
         int,
-        "number of heads and directions from which the same words chose the measured one; 1 if other words chose it",
+        "number of candidates (heads x directions) compared on the measured words; 1 if other words chose the head",
     ]
     relations: list[RelationEntry]
     trees: _TreesEntry
@@ -206,14 +207,14 @@ class Probed(Result):
         return (self.test or self.treebank).tally
 
     @cached_property
-    def relations(self) -> list[Guess]:
-        """The best heads, as `guesses` returns them."""
-        return guesses(self.treebank.tally, self.measured)
+    def relations(self) -> list[BestHead]:
+        """The best heads, as `best_heads` returns them."""
+        return best_heads(self.treebank.tally, self.measured)
 
     def shares(self, relation: str) -> dict[str, float]:
         """Return the share of a relation's words that each head finds, by its name; empty if there is no such word.
 
-        The direction of each head is that of the sentences that choose, the shares those of the sentences that measure.
+        Each head's direction is chosen on `treebank`, and the shares are measured on `test`, if there is one.
         """
         count = self.measured.counts[relation]
         if not count:
@@ -242,22 +243,22 @@ class Probed(Result):
             del document["kind"]
         return document
 
-    def _relation(self, guess: Guess) -> RelationEntry:
-        low, high = guess.interval or (None, None)
+    def _relation(self, best: BestHead) -> RelationEntry:
+        low, high = best.interval or (None, None)
         return {
-            "relation": guess.relation,
-            "layer": guess.layer,
-            "head": guess.head,
-            "direction": guess.direction,
-            "accuracy": guess.accuracy,
-            "offset": guess.offset,
-            "offset_accuracy": guess.offset_accuracy,
-            "count": guess.count,
+            "relation": best.relation,
+            "layer": best.layer,
+            "head": best.head,
+            "direction": best.direction,
+            "accuracy": best.accuracy,
+            "offset": best.offset,
+            "offset_accuracy": best.offset_accuracy,
+            "count": best.count,
             "interval": {"low": low, "high": high},
-            "chance": guess.chance,
-            "verdict": guess.verdict,
-            "few": guess.count < FEWEST_WORDS,
-            "heads": self.shares(guess.relation),
+            "chance": best.chance,
+            "verdict": best.verdict,
+            "few": best.count < FEWEST_WORDS,
+            "heads": self.shares(best.relation),
         }
 
     def report(self) -> Report:
@@ -281,16 +282,16 @@ class Probed(Result):
                 *same,
                 _relation_table(document["relations"]),
                 *(
-                    [TextLine(f"relations with fewer than {FEWEST_WORDS} words: {few} (--json has them)")]
+                    [TextLine(f"relations with fewer than {FEWEST_WORDS} words: {few} (--json lists them)")]
                     if few
                     else []
                 ),
                 *map(TextLine, explain_verdicts(document["candidates"])),
-                *(TextLine(printable(one)) for bank in (self.treebank, self.test) if bank for one in bank.sentences),
-                Table([Column("layer"), Column("tree of the mean map"), Column("best head"), Column("its tree")], rows),
+                *(TextLine(printable(one)) for bank in (self.treebank, self.test) if bank for one in bank.notes),
+                Table([Column("layer"), Column("UUAS of the mean map"), Column("best head"), Column("its UUAS")], rows),
                 TextLine(
-                    f"trees: the share of {trees['edges']} edges without punctuation that is in maximum spanning trees "
-                    f"(UUAS); joining neighbours gives {percent(trees['neighbours'])}"
+                    f"UUAS: the share of the {trees['edges']} tree edges, without punctuation, that are in the maximum "
+                    f"spanning trees of the maps; joining neighbours gives {percent(trees['neighbours'])}"
                 ),
             ],
             lambda: document,
@@ -305,16 +306,16 @@ class Probed(Result):
 
 
 def _relation_table(relations: Sequence[RelationEntry]) -> Table:
-    """Return a row per relation with enough words: its best head, the best fixed offset, and the better of the two."""
+    """Return a table of relations with enough words: the best head, the best fixed offset, and the verdict."""
     columns = [
         Column("relation", "name"),
         Column("head"),
-        Column("direction", leaves=3),
+        Column("direction", drop=3),
         Column("accuracy"),
-        Column("interval", leaves=1),
-        Column("offset", leaves=2),
-        Column("its accuracy", leaves=4),
-        Column("words", leaves=5),
+        Column("interval", drop=1),
+        Column("offset", drop=2),
+        Column("offset's accuracy", drop=4),
+        Column("words", drop=5),
         Column("verdict", "name"),
     ]
     rows = []
@@ -332,7 +333,7 @@ def relation_cells(row: RelationEntry) -> list[str]:
         f"{row['layer']}.{row['head']}",
         row["direction"],
         percent(row["accuracy"]),
-        NEVER if low is None or high is None else f"{100 * low:.0f}-{100 * high:.0f}%",
+        ABSENT if low is None or high is None else f"{100 * low:.0f}-{100 * high:.0f}%",
         f"{row['offset']:+d}",
         percent(row["offset_accuracy"]),
         str(row["count"]),
@@ -341,7 +342,7 @@ def relation_cells(row: RelationEntry) -> list[str]:
 
 
 def title_of(document: ProbeDocument, folders: bool = True) -> list[str]:
-    """Return the pieces of the title; folders: whether those of the treebanks' files are named."""
+    """Return the pieces of the title; folders: whether to name the folders of the treebanks."""
     test = document["test"]
     return [
         model_shown(document["model"]),
@@ -353,14 +354,14 @@ def title_of(document: ProbeDocument, folders: bool = True) -> list[str]:
 
 
 def explain_verdicts(of: int) -> list[str]:
-    """Explain the interval and the verdicts, where the same words chose among so many candidates."""
+    """Explain the interval and the verdicts. of: the number of candidates, as `candidates` returns it."""
     best = "" if of == 1 else f", for the best of {of} (heads x directions)"
-    lucky = "luck" if of == 1 else f"luck, among {of} candidates,"
+    corrected = "" if of == 1 else f", corrected for {of} candidates"
     return [
-        f"interval: 95% interval of the accuracy on all such words (Wilson){best}",
-        f"verdict: head if it finds so many more than the offset that {lucky} does so in at most 1 of 20 relations "
-        "(McNemar); unclear if it may be luck; offset if the offset finds as many; "
-        f"{FEW} if the offset misses fewer than {fewest_words(of)} words: even a head that finds them all may be luck",
+        f"interval: 95% interval of the accuracy on all words of the relation (Wilson){best}",
+        f"verdict: head if it beats the offset (McNemar{corrected}); unclear if that may be luck; offset if the offset "
+        f"finds as many; {FEW} if the offset misses fewer than {fewest_words(of)} words, so even a perfect head may "
+        "be luck",
     ]
 
 
@@ -370,7 +371,7 @@ def _sentences(treebank: TreebankDocument, folders: bool) -> str:
 
 
 def percent(share: float | None) -> str:
-    return NEVER if share is None else f"{100 * share:.1f}%"
+    return ABSENT if share is None else f"{100 * share:.1f}%"
 
 
 # --- the picture ----------------------------------------------------------------------------------------
@@ -380,8 +381,9 @@ MEANING = f"bar: best head, line: its 95% interval, mark: best offset, or the me
 
 
 def bars_of(document: ProbeDocument) -> ShareBars:
-    """Return the accuracy of each relation's best head as a bar, that of the best offset as a mark, and the trees by
-    layer. Of more than MOST_ROWS relations the most frequent are drawn, with a note.
+    """Draw the accuracy of each relation's best head as a bar, that of the best offset as a mark, and UUAS by layer.
+
+    Draws at most the MOST_ROWS most frequent relations, with a note.
     """
     rows = []
     for one in document["relations"][:MOST_ROWS]:
@@ -403,10 +405,10 @@ def bars_of(document: ProbeDocument) -> ShareBars:
     return ShareBars(
         [
             BarBlock("relation", columns, rows),
-            BarBlock("trees", ["best head", "its tree", "", "mean map", "its tree", "", ""], trees),
+            BarBlock("trees", ["best head", "its UUAS", "", "mean map", "its UUAS", "", ""], trees),
         ],
         about=("bar", "bar", "bar", "mark", "mark", "faint", ""),
-        leaving=(5, 2, 4, 1, 3, 6),
+        drop_order=(5, 2, 4, 1, 3, 6),
         notes=notes,
         title=title_of(document, folders=False),
     )

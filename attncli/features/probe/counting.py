@@ -15,7 +15,7 @@ from attncli.base.arrays import Ints
 from attncli.base.errors import Notice, RequestError
 from attncli.corpus.engines import pool
 from attncli.corpus.files import display_name
-from attncli.corpus.running import Show, Workplace, go_through, notify_partial, silent
+from attncli.corpus.running import Show, Workplace, notify_partial, process_corpus, silent
 from attncli.corpus.shards import MOST_THREADS, Arrays, CorpusSize, Counts, Shard, Work, model_options
 from attncli.corpus.treebank import TreebankFormat, TreeSentence, words_of
 from attncli.features.probe import Probed
@@ -24,12 +24,13 @@ from attncli.models.engine import Engine, check_every_layer
 from attncli.models.model import own_network
 from attncli.models.network import lay_out
 from attncli.models.opening import Opening
+from attncli.models.parts import self_attention_kind, self_attention_part
 from attncli.models.rows import batches, read_ahead
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import NothingKept, Tokens
 
 ENDLESS = 10**9  # tokens: the limit that tokenizers name for models without one
-COUNTS = ("sentences", "word_count", "shared", "unasked", "respelled", "edges", "chain_edges")  # of a tally
+COUNTS = ("sentences", "word_count", "shared", "untested", "respelled", "edges", "chain_edges")  # of a tally
 
 
 def probe_treebank(
@@ -40,30 +41,30 @@ def probe_treebank(
     where: Workplace = Workplace(),
     show: Show = silent,
 ) -> Probed:
-    """Find the heads of a model that know the syntactic head of a word, for each dependency relation.
+    """Find the heads of a model that attend to a word's syntactic head, for each dependency relation.
 
     files: a treebank, by the names of files ("-" is stdin), folders and addresses. test: another treebank to measure
-    the chosen heads on; by default they are measured on the same sentences. reading: which sentences are taken. where:
-    where shards are counted and their sums are kept. show: is called with the progress.
+    the chosen heads on; by default they are measured on the same sentences. reading: which sentences to take. where:
+    where to count shards and keep their sums. show: called with the progress.
     An encoder-decoder is probed in its encoder.
 
     A Notice counts the sentences that the model can't read. A KeyboardInterrupt ends it early with a `partial` result
     and a Notice, unless nothing has been counted.
 
-    Raises RequestError as reading, the model and `go_through`, and if no word depends on another in any sentence that
-    the model can read.
+    Raises RequestError as reading, the model and `process_corpus` do. Also if no readable sentence has a word
+    that depends on another.
     """
-    which = model.to_itself(None)
+    which = self_attention_part(model, None)
     model.check(Request(which=which))
     trees = CountedTrees.of(model)
     corpora = [files]
     if test is not None and list(test) != list(files):
         corpora.append(test)
-    treebanks = [reading.texts(names) for names in corpora]  # all are found before hours are spent on the first
+    treebanks = [reading.texts(names) for names in corpora]  # all files are found before hours of work on the first
     found: list[TreebankTally] = []
     partial = False
     for names, sentences in zip(corpora, treebanks, strict=True):
-        total, partial = go_through(trees, sentences, where, show)
+        total, partial = process_corpus(trees, sentences, where, show)
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         found.append(TreebankTally(display_name(names[0]) + more, total))
         if partial:
@@ -74,9 +75,11 @@ def probe_treebank(
         raise KeyboardInterrupt
     if partial:
         of = " and ".join(str(one.tally.sentence_total) for one in found)
-        notify_partial(f"figures are PARTIAL, of {of} sentences", where)
+        notify_partial(f"{of} sentences", where)
     apart = test is not None and len(found) == len(corpora)
-    return Probed(model.info_of(which), found[0], found[-1] if apart else None, partial, model.kind(which))
+    return Probed(
+        model.of_part(which).info, found[0], found[-1] if apart else None, partial, self_attention_kind(model, which)
+    )
 
 
 def _check(found: TreebankTally, reading: TreebankFormat) -> None:
@@ -84,10 +87,10 @@ def _check(found: TreebankTally, reading: TreebankFormat) -> None:
     counted, path = found.tally, found.path
     if not counted.sentence_total:
         if reading.sample is not None:
-            raise RequestError(f"--sample {reading.sample:g} takes no sentence of {path}: take more of them")
-        raise RequestError(f"{path} has no sentence in it: a treebank in CoNLL-U is needed")
+            raise RequestError(f"--sample {reading.sample:g} takes no sentence of {path}: give a larger share")
+        raise RequestError(f"{path} has no sentences: give a treebank in CoNLL-U")
     if not counted.edges:
-        raise RequestError(f"{path}: in no sentence that the model can read does a word depend on another")
+        raise RequestError(f"{path}: no sentence that the model can read has a word that depends on another")
     reasons = []
     for why, one in counted.skips.items():
         first = "" if one.count == 1 else "the first in "
@@ -105,7 +108,7 @@ def _check(found: TreebankTally, reading: TreebankFormat) -> None:
 class CountedTrees(Work[Tally]):
     """The work that tallies what heads find in the sentences of a shard.
 
-    layers, heads: of the model. threads: cores that share a computation that can't be divided.
+    layers, heads: of the model. threads: cores for a computation that can't be split into batches.
     """
 
     layers: int
@@ -115,9 +118,9 @@ class CountedTrees(Work[Tally]):
     @classmethod
     def of(cls, model: Engine) -> "CountedTrees":
         """Return the work on a model."""
-        which = model.to_itself(None)
+        which = self_attention_part(model, None)
         check_every_layer(model, which, "probe")
-        info = model.info_of(which)
+        info = model.of_part(which).info
         threads = min(MOST_THREADS, torch.get_num_threads())
         options = model_options("probe", model, which)
         return cls(Opening.of(model), options, info.layers, info.heads, threads, model=model)
@@ -130,7 +133,7 @@ class CountedTrees(Work[Tally]):
         model = self.open_model()
         if (own := own_network(model)) is not None:
             own.need(self.layers)  # before several threads use it
-            lay_out(own.network)  # before the first shard: its sums must not depend on earlier shards
+            lay_out(own.network)  # before the first shard, because sums must not depend on earlier shards
 
         def counts(shard: Shard) -> Iterator[Tally]:
             with pool(cores or torch.get_num_threads(), self.threads) as each:
@@ -203,9 +206,9 @@ def _read(
 def _records(model: Engine, texts: Iterable[Tokens], each: ThreadPoolExecutor) -> Iterator[AttentionRecord]:
     """Yield the maps of all layers and heads. On a CPU each thread computes a batch.
 
-    So the last bits do not depend on the number of cores, and cores do not wait for each other.
+    So results are bitwise independent of the number of cores, and cores do not wait for each other.
     """
-    request = Request(which=model.to_itself(None))
+    request = Request(which=self_attention_part(model, None))
     if own_network(model) is None or model.device.type != "cpu":
         yield from model.attend_tokens(texts, request)
         return
@@ -222,10 +225,10 @@ def _records(model: Engine, texts: Iterable[Tokens], each: ThreadPoolExecutor) -
 def _tokens_by_word(model: Engine, sentence: TreeSentence) -> tuple[Tokens, TreeSentence] | str:
     """Return the tokens of a sentence with its units as words, and the sentence with these units.
 
-    Return a reason, which continues a number of sentences, if the model can't read it to its end. Raises RequestError
-    if the tokenizer belongs to another model, or fails.
+    If the model can't read all of it, return the reason, worded to follow "3 sentences". Raises RequestError if the
+    tokenizer belongs to another model, or fails.
     """
-    lost, room = "with a word that the tokenizer has no token for", model.tokenizer.max_tokens
+    lost, room = "with a word that the tokenizer has no tokens for", model.tokenizer.max_tokens
     try:
         tokens = model.tokenizer.read(sentence.text)
     except NothingKept:

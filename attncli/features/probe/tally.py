@@ -1,11 +1,11 @@
 """Tally what heads find in the sentences of a treebank: syntactic heads by relation, and edges of trees.
 
-Of each head of the model, and in both directions, the strongest weight between a word and the other words is its guess
-at the word's syntactic head. Weight from a word to itself and to a sink (`attncli.analysis.edges`) does not count.
-Punctuation can be guessed. Roots and punctuation are not asked for their syntactic head.
+For each head and in both directions, the strongest weight between a word and the other words is the head's guess at the
+word's syntactic head. Weights from a word to itself and to a sink (`attncli.analysis.edges`) are ignored. A guess may
+be punctuation. Roots and punctuation themselves are not tested.
 
-Words that share a token ("du" for "de" and "le") are one unit of the maps: a guess of the unit finds each of
-them. A word whose syntactic head is in its own unit is not asked.
+Words that share a token ("du" for "de" and "le") are one unit of the maps, and a guess of the unit finds each of them.
+A word whose syntactic head is in its own unit is not tested.
 """
 
 from collections import Counter
@@ -17,16 +17,16 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from attncli.analysis.edges import first_is_sink
-from attncli.analysis.luck import LEVEL, sign_test, wilson
+from attncli.analysis.significance import LEVEL, sign_test, wilson
 from attncli.base.arrays import Bools, Floats, Ints
 from attncli.corpus.treebank import TreeSentence
 from attncli.record import AttentionRecord
 from attncli.record.grouping import merge_words
 from attncli.record.parts import HeadDocument
 
-DIRECTIONS = ("child->head", "head->child")  # the word that attends first
+DIRECTIONS = ("child->head", "head->child")  # from the word that attends
 ALL = "all"  # all relations together
-FEWEST_WORDS = 10  # of a relation, below which some head finds many by luck
+FEWEST_WORDS = 10  # words of a relation, below which some head finds many by luck
 NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
 
 # --- tallies --------------------------------------------------------------------------------------------
@@ -46,20 +46,20 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Tally:
-    """The findings of all heads in some sentences. Tallies add up exactly; memory does not grow with sentences.
+    """Counts of what all heads find in some sentences. Tallies add up exactly; memory does not grow with sentences.
 
-    sentences, word_count: how many were read. shared: words that share a token with another one; unasked: those whose
-    syntactic head is such a word. respelled: sentences read by their forms, since their text has other words. offsets:
-    the words with a syntactic head, by relation and the distance to it. found_at: how many of them each head found,
+    sentences, word_count: numbers read. shared: words that share a token with another word; untested: words that share
+    one with their syntactic head. respelled: sentences read by their forms, because their text has other words.
+    offsets: words with a syntactic head, by relation and the distance to it. found_at: the number that each head found,
     `[layer, head, direction]`, by relation and distance. edges: pairs of units that depend on each other; tree_edges:
-    those in the tree of each head, `[layer, head]`; layer_edges: those in the tree of a layer's mean map, `[layer]`;
-    chain_edges: those that are neighbours. skips: sentences that could not be read, by the reason.
+    edges in the tree of each head, `[layer, head]`; layer_edges: edges in the tree of a layer's mean map, `[layer]`;
+    chain_edges: edges between neighbours. skips: unreadable sentences, by reason.
     """
 
     sentences: int
     word_count: int
     shared: int
-    unasked: int
+    untested: int
     respelled: int
     offsets: dict[str, Counter[int]]
     found_at: dict[tuple[str, int], Ints]
@@ -86,17 +86,17 @@ class Tally:
         correct = strongest_words(maps)[..., units] == heads
         offsets: dict[str, Counter[int]] = {}
         found_at: dict[tuple[str, int], Ints] = {}
-        asked: dict[str, list[int]] = {}  # the places of words with a syntactic head, by relation: no punctuation
-        unasked = 0
+        tested: dict[str, list[int]] = {}  # the positions of the tested words, by relation
+        untested = 0
         for word, (relation, punctuation) in enumerate(zip(sentence.relations, sentence.punctuation, strict=True)):
             if heads[word] == ROOT or punctuation:
                 continue
             if heads[word] == units[word]:
-                unasked += 1
+                untested += 1
                 continue
             for name in dict.fromkeys((ALL, relation)):
-                asked.setdefault(name, []).append(word)
-        for relation, places in asked.items():
+                tested.setdefault(name, []).append(word)
+        for relation, places in tested.items():
             away = heads[places] - units[places]
             offsets[relation] = Counter(away.tolist())
             for offset in offsets[relation]:
@@ -107,7 +107,7 @@ class Tally:
         shared = int((np.bincount(units)[units] > 1).sum())
         respelled = int(not sentence.agrees)
         return self + Tally(
-            1, len(sentence), shared, unasked, respelled, offsets, found_at, edges, chain_edges, trees, means
+            1, len(sentence), shared, untested, respelled, offsets, found_at, edges, chain_edges, trees, means
         )
 
     def plus_skipped(self, why: str, file: str, line: int) -> "Tally":
@@ -138,13 +138,13 @@ class Tally:
         return found
 
     def best(self, relation: str) -> tuple[int, int, int]:
-        """Return the layer, head and direction (its place in DIRECTIONS) that find most; of equals the first."""
+        """Return the layer, head and direction (its index in DIRECTIONS) that find most, the first of equals."""
         counts = self.found_counts[relation]
         layer, head, direction = np.unravel_index(int(counts.argmax()), counts.shape)
         return int(layer), int(head), int(direction)
 
     def best_offset(self, relation: str) -> int:
-        """Return the distance that finds most; of equals the shortest, then the one to the word before."""
+        """Return the distance that finds most; of equals the shortest, then the one to the previous word."""
         offsets = self.offsets[relation]
         return max(offsets, key=lambda offset: (offsets[offset], -abs(offset), -offset))
 
@@ -152,9 +152,9 @@ class Tally:
 def word_maps(record: AttentionRecord) -> Floats:
     """Return a record's maps between units, `[layer, head, unit, unit]`, without special tokens.
 
-    The record's tokens say which unit they are of (`attncli.corpus.treebank.words_of`): a word, or words that share
-    tokens. Weights to the pieces of a word add up, weights from them are averaged (Clark et al. 2019, section 4.1);
-    from a word to itself there is 0. Where the first word is a sink (`first_is_sink`), weights to it are 0 too.
+    The record's tokens name their unit (`attncli.corpus.treebank.words_of`): a word, or words that share tokens.
+    Weights to the pieces of a word are summed, weights from them averaged (Clark et al. 2019, section 4.1). Weights
+    from a word to itself are set to 0, and so are weights to the first word if it is a sink (`first_is_sink`).
     """
     merged = merge_words(record)
     kept = np.flatnonzero(~np.array(merged.tokens.special))
@@ -168,15 +168,15 @@ def word_maps(record: AttentionRecord) -> Floats:
 def strongest_words(maps: Floats) -> Ints:
     """Return each head's guess at each word's syntactic head, `[layer, head, direction, word]`.
 
-    child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY where
-    there is no weight at all.
+    child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY if there is no
+    weight at all.
     """
     by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NOBODY) for axis in (-1, -2)]
     return np.stack(by_direction, axis=2)
 
 
 def tally(read: Iterable[tuple[AttentionRecord | str, TreeSentence]], nothing: Tally) -> Iterator[Tally]:
-    """Yield the tally after each sentence. read: the record of each, or why there is none; and the sentence."""
+    """Yield the tally after each sentence. read: each sentence with its record, or the reason why there is none."""
     so_far = nothing
     for record, sentence in read:
         if isinstance(record, str):
@@ -194,15 +194,14 @@ def _added(one: Any, other: Any) -> Any:
 
 
 # --- maximum spanning trees -----------------------------------------------------------------------------
-#
-# Ours, in NumPy: scipy's take one sparse matrix at a time, and a weight of 0 for no edge.
+# Our own, in NumPy: scipy's takes one sparse matrix at a time, and treats a weight of 0 as no edge.
 
 
 def tree_edges(maps: Floats, sentence: TreeSentence) -> tuple[Bools, Ints]:
-    """Return the edges of the sentence's tree, bool `[unit, unit]`, and how many of them are in the tree of each head.
+    """Return the edges of the sentence's tree, bool `[unit, unit]`, and the number of them in the tree of each head.
 
-    The counts are `[layer, head]`, with the layer's mean map as one more head. Punctuation is no node. The direction
-    of an edge does not matter.
+    The counts are `[layer, head]`, with the layer's mean map as the last head. Punctuation is not a node. The direction
+    of an edge is ignored.
     """
     units, punctuation = sentence.units, sentence.punctuation
     kept = np.unique([unit for unit, mark in zip(units, punctuation, strict=True) if not mark]).astype(np.int64)
@@ -220,9 +219,11 @@ def tree_edges(maps: Floats, sentence: TreeSentence) -> tuple[Bools, Ints]:
 
 
 def spanning_trees(maps: Floats) -> Ints:
-    """Return the maximum spanning trees of symmetric `[..., word, word]` maps, all together, by Prim's algorithm.
+    """Return the maximum spanning trees of symmetric `[..., word, word]` maps, by Prim's algorithm on all maps
+    together.
 
-    `[..., word]`: the word that each word was joined to; the first word, where trees begin, has itself.
+    The result is `[..., word]`, the word that each word was joined to. The first word, the root of the search, has
+    itself.
     """
     count = maps.shape[-1]
     flat = maps.reshape(-1, count, count)
@@ -242,23 +243,23 @@ def spanning_trees(maps: Floats) -> Ints:
 # --- the best heads, and whether they are luck ----------------------------------------------------------
 
 # The verdict on a relation, by LEVEL:
-# "head": the head finds more than the offset, by so much that luck gives it to the best of that many candidates in at
-#     most one of 20 relations (McNemar's test with Bonferroni's correction).
+# "head": the head beats the offset, beyond luck at the 5% level (McNemar's test, with Bonferroni's correction for the
+#     number of candidates).
 # "offset": the fixed offset finds as many or more.
 # "unclear": the head finds more, but it may be luck.
-# "too few": the offset leaves so few words that finding all of them might be luck.
+# "too few": the offset misses so few words that finding all of them might be luck.
 Verdict = Literal["head", "offset", "unclear", "too few"]
 
 
 @dataclass(frozen=True)
-class Guess:
+class BestHead:
     """The best head for one relation.
 
-    layer, head, direction: the chosen head, and which of the two words attends. accuracy: the share of the `count`
-    words with this relation whose syntactic head it finds; None if count is 0. offset: the fixed distance that is the
-    baseline; -2 is the word two before. offset_accuracy: its share. interval: Wilson's 95% interval of the accuracy,
-    wider if the head was chosen by the same words; None if count is 0. chance: the largest probability that luck makes
-    the best candidate so much better than the offset. verdict: which of the two is better.
+    layer, head, direction: the chosen head, and the word that attends. accuracy: the share of the `count` words with
+    this relation whose syntactic head it finds; None if count is 0. offset: the fixed distance that is the baseline; -2
+    is the word two before. offset_accuracy: its share. interval: Wilson's 95% interval of the accuracy, wider if the
+    head was chosen by the same words; None if count is 0. chance: an upper bound of the probability that luck makes the
+    best candidate beat the offset by this much. verdict: which of the two is better.
     """
 
     relation: str
@@ -274,11 +275,11 @@ class Guess:
     verdict: Verdict
 
 
-def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
+def best_heads(chosen: Tally, measured: Tally) -> list[BestHead]:
     """Return the head and the offset that find most, for all relations together, then for each from the most frequent.
 
-    They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many,
-    and other sentences will give less: the rarer the relation, the less.
+    They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many.
+    Other sentences will give less, most of all for rare relations.
     """
     counts = chosen.counts
     by_count = sorted(counts, key=lambda relation: (relation != ALL, -counts[relation], relation))
@@ -286,11 +287,11 @@ def guesses(chosen: Tally, measured: Tally) -> list[Guess]:
 
 
 def candidates(chosen: Tally, measured: Tally) -> int:
-    """Return among how many, heads in both directions, the measured one was chosen by the same words."""
+    """Return the number of candidates (heads x directions) from which the same words chose the measured one."""
     return 2 * chosen.tree_edges.size if chosen is measured else 1
 
 
-def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
+def _measure(relation: str, chosen: Tally, measured: Tally) -> BestHead:
     layer, head, direction = best = chosen.best(relation)
     offset = chosen.best_offset(relation)
     count, of = measured.counts[relation], candidates(chosen, measured)
@@ -299,11 +300,11 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
     by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
     chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))
     verdict: Verdict = "unclear" if found > by_offset else "offset"
-    if of * sign_test(count - by_offset, 0) > LEVEL:  # though the head had found all words
+    if of * sign_test(count - by_offset, 0) > LEVEL:  # even if the head had found all words
         verdict = "too few"
     elif chance <= LEVEL:
         verdict = "head"
-    return Guess(
+    return BestHead(
         relation=relation,
         layer=layer,
         head=head,
@@ -319,18 +320,18 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> Guess:
 
 
 class LayerEntry(HeadDocument):
-    """For each layer the head whose spanning trees have most of the edges."""
+    """For each layer, the head whose spanning trees have most of the tree edges (UUAS)."""
 
-    uuas: Annotated[float, "share in the trees of the layer's mean map", "share of the edges"]
+    uuas: Annotated[float, "share found by the trees of the layer's mean map", "share of the edges"]
     best_head: Annotated[int, "equal to `head`"]
-    best_head_uuas: Annotated[float, "share in the trees of this head", "share of the edges"]
+    best_head_uuas: Annotated[float, "share found by the trees of this head", "share of the edges"]
 
 
 def layer_trees(chosen: Tally, measured: Tally) -> list[LayerEntry]:
-    """Return the share of the sentences' trees that is in the maximum spanning trees of each layer's maps.
+    """Return the share of tree edges that are in the maximum spanning trees of each layer's maps.
 
-    Shares of edges (UUAS: undirected, unlabelled attachment score). uuas: with the mean map of all heads. best_head,
-    best_head_uuas: the best head, chosen and measured as in `guesses`. A map and its transpose are added first.
+    UUAS is the undirected, unlabelled attachment score. uuas: with the mean map of all heads. best_head,
+    best_head_uuas: the best head, chosen and measured as in `best_heads`. A map and its transpose are added first.
     """
     return [
         {
@@ -353,8 +354,8 @@ class TreebankDocument(TypedDict):
     shared: Annotated[
         int, "number of words that share a token with another word, as de and le in du: one guess finds both"
     ]
-    left_out: Annotated[int, "number of words whose syntactic head is such a word, which are not asked"]
-    respelled: Annotated[int, "number of sentences read by their forms, since their # text has other words"]
+    left_out: Annotated[int, "number of words that share a token with their syntactic head, which are not tested"]
+    respelled: Annotated[int, "number of sentences read by their forms, because their # text has other words"]
     skipped: Annotated[int, "number of sentences that could not be read"]
 
 
@@ -371,23 +372,23 @@ class TreebankTally(NamedTuple):
             "sentences": self.tally.sentences,
             "words": self.tally.word_count,
             "shared": self.tally.shared,
-            "left_out": self.tally.unasked,
+            "left_out": self.tally.untested,
             "respelled": self.tally.respelled,
             "skipped": self.tally.skipped,
         }
 
     @property
-    def sentences(self) -> list[str]:
-        """Say which words share tokens, and which sentences are not read as their text."""
+    def notes(self) -> list[str]:
+        """Describe words that share tokens, and sentences that are not read from their text."""
         found, tally = [], self.tally
         if tally.shared:
             found.append(
                 f"{self.path}: {tally.shared} of {tally.word_count} words share a token with another word, as in "
                 '"don\'t" or "du" (de, le): a head that finds one finds both'
-                + (f". {tally.unasked} of them depend on such a word and are left out" if tally.unasked else "")
+                + (f". {tally.untested} of them share it with their head and are omitted" if tally.untested else "")
             )
         if tally.respelled:
-            many = f"{tally.respelled} sentences are read by their forms, since their"
-            one = "1 sentence is read by its forms, since its"
+            many = f"{tally.respelled} sentences are read by their forms, because their"
+            one = "1 sentence is read by its forms, because its"
             found.append(f"{self.path}: {one if tally.respelled == 1 else many} # text has other words")
         return found

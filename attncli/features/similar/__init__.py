@@ -1,9 +1,9 @@
-"""Take the cosine of two texts apart into contributions of pairs of their tokens.
+"""Split the cosine of two texts into contributions of pairs of their tokens.
 
     e = Σ_i z_i,  e' = Σ_j z'_j        cos(e, e') = Σ_ij z_i · z'_j / (‖e‖ ‖e'‖)
 
-This is exact where the embedding is a sum over tokens (`credit`). It credits the last vectors of the tokens, which are
-contextual: the full text has gone into each.
+This is exact if the embedding is a sum over tokens (`credit`). It credits the last vectors of the tokens, which are
+contextual: each depends on the full text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from attncli.base.printable import quoted, visible
 from attncli.base.typed import NotRequired
 from attncli.effects.asking import Asking, describe_direction
 from attncli.features import options
-from attncli.features.ablate import Ablation, ablation, heads_table
+from attncli.features.ablate import IMPORTANCE, Ablation, ablation, heads_table
 from attncli.features.inputs import notify, open_model, read_lines
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import MODEL, SELECTION, TEXT, argument, option
@@ -30,7 +30,7 @@ from attncli.record.display import model_name
 from attncli.record.parts import ModelDocument
 from attncli.record.selection import select
 from attncli.report import Column, MapAxis, Maps, NextCommand, Panel, Report, Result, Table, TextLine
-from attncli.report.parts import signed
+from attncli.report.parts import signed, three_digits
 from attncli.text.tokens import Tokens, word_groups, word_tokens
 
 if TYPE_CHECKING:
@@ -44,12 +44,13 @@ SAMPLES = ("The cat sat on the mat.", "A cat is sitting on a rug.")
 @measure(options.ComputeOptions, saved_as="similarity")
 def similar(
     model: options.ModelOption = None,
-    first: Annotated[str | None, argument("A", "A text. Without both: two samples.")] = None,
+    first: Annotated[str | None, argument("A", "A text. Without A and B: two samples.")] = None,
     second: Annotated[str | None, argument("B", "The other text.")] = None,
     *,
     file: options.File = None,
     apart: Annotated[
-        str | None, option(TEXT, "--apart", metavar="N,N", help="Take these two texts of a file apart, from 0.")
+        str | None,
+        option(TEXT, "--apart", metavar="N,N", help="Split the cosine of two texts of the file, counted from 0."),
     ] = None,
     words: options.Words = False,
     maxsim: Annotated[
@@ -64,16 +65,16 @@ def similar(
             MODEL,
             "--pool",
             metavar="NAME",
-            help="mean of all tokens or last token, for a model whose files name no pooling.",
+            help="If the model's files name no pooling: mean of all tokens, or last token.",
         ),
     ] = None,
     **how: "Unpack[options.ComputeOptions]",
 ) -> "Similarity | Cosines | MaxSim":
     """Find out which pairs of tokens make two texts similar.
 
-    The cosine of two sentence embeddings is a sum over pairs of their tokens' last vectors, which are contextual; the
-    cells sum to it exactly. The effect of each head is listed too (attncli ablate has all). Several texts (-f): all
-    cosines. --maxsim: the best match in B of each token of A.
+    The cosine of two sentence embeddings is a sum over pairs of their tokens. Each cell of the map is one pair's term,
+    from the last vectors of both tokens. Also lists the strongest heads. With -f: the cosines of all
+    pairs of texts. With --maxsim: the best match in B of each token of A.
 
     \b
     Examples:
@@ -84,38 +85,38 @@ def similar(
       attncli similar -f sample_inputs/similarity.txt --apart 2,3 --words
     """
     from attncli.effects.question import Cosine, make_question
-    from attncli.features.similar.credit import credit_vectors, has_bias, in_float64, pooled_as
+    from attncli.features.similar.credit import credit_vectors, has_bias, in_float64, with_pooling
 
     if file is not None:
         if first is not None:
-            raise RequestError("both texts and --file are given: which are meant?")
+            raise RequestError("both texts and --file are given: omit one")
         texts = read_lines(file)
         if apart is None:
-            no_effect("on a matrix of cosines; --apart takes one apart", words=words, top=top, maxsim=maxsim)
+            no_effect("on a matrix of cosines; --apart splits one of them", words=words, top=top, maxsim=maxsim)
             return cosines(open_model(model, **how), texts, mask, pool)
         texts = [texts[number] for number in select(apart, len(texts), "text")]
         if len(texts) != 2:
-            raise RequestError(f"--apart {quoted(apart)}: two texts are taken apart, as in --apart 0,1")
+            raise RequestError(f"--apart takes two texts, as in --apart 0,1; got {quoted(apart)}")
         first, second = texts
-    no_effect("without -f, whose texts it counts", apart=apart if file is None else None)
+    no_effect("without -f, which has the texts", apart=apart if file is None else None)
     if first is None:
-        notify('no texts given, so these: "{}" and "{}"'.format(*SAMPLES))
+        notify('no texts given; using these samples: "{}" and "{}"'.format(*SAMPLES))
         first, second = SAMPLES
     if second is None:
-        raise RequestError("a cosine is of two texts: give the other one as B, or several with -f")
+        raise RequestError("similar needs two texts: add the second, or give several with -f")
     check_text("first", first)
     check_text("second", second)
     if maxsim:
-        no_effect("with --maxsim, which pools nothing and lists every token", words=words, pool=pool, top=top)
+        no_effect("with --maxsim, which does no pooling and lists every token", words=words, pool=pool, top=top)
         return late_interaction(open_model(model, **how), first, second, mask)
-    opened = pooled_as(open_model(model, **how), pool)
+    opened = with_pooling(open_model(model, **how), pool)
     question = make_question(opened, first, Asking(similar_to=second, mask=mask))
     assert isinstance(question, Cosine)
     output = in_float64(question.output)
     cosine = float(Cosine(question.texts, output)([text.last.double() for text in question.texts])[0])
     if not np.isfinite(cosine):
         raise RequestError(
-            f"{opened.place.name} makes vectors too large for {opened.dtype_name}: another --dtype has room"
+            f"vectors of {opened.place.name} overflow in {opened.dtype_name}: use --dtype float32 or float64"
         )
     one, other = question.texts
     cells = credit_vectors(one, output) @ credit_vectors(other, output).T
@@ -129,18 +130,18 @@ def similar(
         pooling=output.pooling,
         biased=has_bias(output),
         effects=ablation(opened, [question], mask=mask),
-        offers=file is None and pool is None,  # ablate asks a checkpoint that names its pooling
+        offers=file is None and pool is None,  # ablate needs a checkpoint that names its pooling
         listed=LISTED if top is None else top,
     )
     return found.merged() if words else found
 
 
 def cosines(model: "Engine", texts: Sequence[str], mask: str | None = None, pool: str | None = None) -> "Cosines":
-    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `pooled_as` does."""
-    from attncli.features.similar.credit import LEAST, pooled_as
+    """Compute the cosine of every two texts. pool: as for `similar`. Raises RequestError as `with_pooling` does."""
+    from attncli.features.similar.credit import LEAST, with_pooling
     from attncli.models.outputs import embed
 
-    model = pooled_as(model, pool)
+    model = with_pooling(model, pool)
     check_texts("texts", texts)
     vectors = embed(model, texts, mask).astype(np.float64)
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True).clip(min=LEAST)
@@ -151,13 +152,13 @@ def cosines(model: "Engine", texts: Sequence[str], mask: str | None = None, pool
 
 
 class _EffectEntry(TypedDict):
-    """As in `ablate`, for the cosine: without the head minus with it."""
+    """The cosine without the head minus with it, as in `ablate`."""
 
     layer: int
     head: int
     way: Annotated[str, "zero"]
     effect: float
-    importance: Annotated[float, "the absolute derivative by the head's gate"]
+    importance: Annotated[float, "the absolute derivative with respect to the head's gate"]
 
 
 class SimilarDocument(TypedDict):
@@ -183,12 +184,12 @@ class SimilarDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Similarity(Result):
-    """The cosine of two texts as a sum over pairs of a token of one and a token of the other.
+    """The cosine of two texts as a sum over pairs of tokens, one of each text.
 
-    texts: A and B. cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts.
-    contributions: `[token, key token]`. pooling: the poolings of a text's vectors. biased: True if a bias, of a Dense
-    that follows, is divided among tokens. effects: of each head on the cosine. offers: `ablate` can measure the same.
-    listed: the number of pairs, and of heads, that the terminal lists.
+    texts: A and B. cosine: as the checkpoint itself computes it. tokens, key_tokens: of the two texts. contributions:
+    `[token, key token]`. pooling: the poolings of a text's vectors. biased: True if the bias of a Dense layer is
+    divided among tokens. effects: of each head on the cosine. offers: True if `ablate` can measure the same. listed:
+    the number of pairs, and of heads, that the terminal lists.
     """
 
     texts: tuple[str, str]
@@ -218,7 +219,7 @@ class Similarity(Result):
         return self.sum - self.cosine
 
     def merged(self) -> "Similarity":
-        """Return the same between words, with the contributions of their pieces added up."""
+        """Return the contributions between words, summed over their pieces."""
         rows, columns = ([group[0] for group in word_groups(one)] for one in (self.tokens, self.key_tokens))
         added = np.add.reduceat(np.add.reduceat(self.contributions, columns, axis=1), rows, axis=0)
         tokens, key_tokens = word_tokens(self.tokens), word_tokens(self.key_tokens)
@@ -249,7 +250,7 @@ class Similarity(Result):
             tokens = zip((self.tokens, self.key_tokens), pair, strict=True)
             contribution = float(self.contributions[pair])
             pairs.append([*(f"{place} {visible(one.shown[place])}" for one, place in tokens), signed(contribution)])
-        sums = f"sum of all cells {self.sum:.6f}, cosine {self.cosine:.6f}, difference {self.difference:.1e}"
+        sums = f"sum of all cells {self.sum:.6f}, cosine {self.cosine:.6f}, difference {three_digits(self.difference)}"
         following = NextCommand("ablate", {"text": self.texts[0], "similar_to": self.texts[1]})
         return Report(
             [model_name(self.model.full_name), f"cosine {self.cosine:.4f}", "contextual vectors", mask],
@@ -259,6 +260,7 @@ class Similarity(Result):
                 Table([Column("A"), Column("B", "name"), Column("contribution")], pairs),
                 TextLine(describe_direction("cosine")),
                 heads_table(self.effects, self.listed),
+                TextLine(IMPORTANCE),
             ],
             self.document,
             lambda _: self._rows(),
@@ -317,18 +319,18 @@ class Cosines(Result):
 
 
 VECTORS = (
-    "a cell is the contribution of the last vectors of two tokens to the cosine. Each is contextual: the full text has "
-    "gone into it, so the cell says nothing about the two words by themselves"
+    "a cell is the contribution of the last vectors of two tokens to the cosine. Each vector is contextual and depends "
+    "on the full text, so a cell does not compare the two words alone"
 )
-ONE_VECTOR = "reads one vector of a text: the sum has one term, and says nothing about other tokens"
+ONE_VECTOR = "reads one vector of a text, so the sum has one term and says nothing about other tokens"
 POOLINGS = {
     "cls": f"[CLS] pooling {ONE_VECTOR}",
     "lasttoken": f"last-token pooling {ONE_VECTOR}",
-    "max": "max pooling takes every dimension from the token where it is largest: a cell is of the dimensions that its "
-    "two tokens give, and a token that is second everywhere contributes nothing",
+    "max": "max pooling takes every dimension from the token where it is largest, so a cell covers the dimensions that "
+    "come from its two tokens, and a token that is never largest contributes nothing",
 }
 SHARED = (
-    "the bias of Dense, which no token makes, is shared out as the pooling weighs tokens (1/n each in a mean): a "
-    "convention"
+    "the bias of Dense belongs to no token. By convention it is divided among tokens by their pooling weights (1/n "
+    "each in a mean)"
 )
 UP = "above 0: the pair makes the texts more similar"

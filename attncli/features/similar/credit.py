@@ -1,10 +1,10 @@
-"""Credit the last vectors of the tokens of a text with its embedding, which is a sum of a part of each.
+"""Divide the embedding of a text among the last vectors of its tokens, as a sum of one part per token.
 
     e = Σ_i z_i
 
-    pooling     z_i = w_i x_i; max: x_i where it is the largest of all tokens, and 0 elsewhere
+    pooling     z_i = w_i x_i; max: the elements of x_i that are the largest of all tokens, and 0 elsewhere
     Normalize   z_i / ‖Σ z‖
-    Dense       z_i W^T + s_i b, where it has no activation; s_i: the token's share of the pooling's weights, w_i / Σ w
+    Dense       z_i W^T + s_i b, if it has no activation; s_i: the token's share of the pooling's weights, w_i / Σ w
 
 The shares of the bias are a convention: they don't depend on the text.
 """
@@ -26,11 +26,10 @@ from attncli.text.tokens import Tokens
 POOLS = {"mean": MEAN, "last": LAST}  # names of --pool, and those of checkpoints
 
 
-def pooled_as(model: Engine, pool: str | None) -> Engine:
-    """Return the model whose output "embedding" pools the last vectors as asked, of `choices.Pool`.
+def with_pooling(model: Engine, pool: str | None) -> Engine:
+    """Return the model with an output "embedding" that pools the last vectors by `pool`, one of `choices.Pool`.
 
-    None: as the checkpoint says. Raises RequestError where the checkpoint says nothing and pool is None, and where both
-    say something.
+    None keeps the checkpoint's pooling. Raises RequestError if neither names a pooling, or both do.
     """
     check_model(model)
     tapped = require_tapped(model, "encoder" if len(model.parts) > 1 else None)
@@ -39,12 +38,11 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
     outputs, refused = tapped.available_outputs
     if "embedding" in {*outputs, *refused}:
         if pool is not None:
-            raise RequestError(f"the files of {tapped.place.name} say how its vectors are pooled: leave --pool out")
+            raise RequestError(f"the files of {tapped.place.name} name its pooling: omit --pool")
         return tapped
     if pool is None:
         raise RequestError(
-            f"the files of {tapped.place.name} do not say how the vectors of a text become one: add --pool mean, or "
-            "--pool last (the last token)"
+            f"the files of {tapped.place.name} name no pooling: add --pool mean, or --pool last (the last token)"
         )
     made = copy(tapped)
     embedding = Output("embedding", [POOLS[pool]], None, list, nn.Sequential)
@@ -55,12 +53,12 @@ def pooled_as(model: Engine, pool: str | None) -> Engine:
 # --- last vectors ---------------------------------------------------------------------------------------
 
 MAX = "max"
-LEAST = 1e-12  # the least number that Normalize divides by
+LEAST = 1e-12  # the smallest number that Normalize divides by
 INSTEAD = "attncli ablate --similar-to measures heads for any network"
 
 
 def credit_vectors(text: Unchanged, output: Output) -> Tensor:
-    """Return the part of each token in the embedding of length 1, `[token, size]`."""
+    """Return each token's part of the normalised embedding, `[token, size]`."""
     parts = parts_of(output, text.last[0].double(), text.tokens)
     return parts / norm(parts.sum(dim=0))
 
@@ -68,11 +66,11 @@ def credit_vectors(text: Unchanged, output: Output) -> Tensor:
 def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
     """Return parts `[token, size]` whose sum is the `output` of the last vectors `[token, size]`; 0 for [PAD].
 
-    Raises RequestError where there is no such sum.
+    Raises RequestError if there is no such sum.
     """
     x, pooled = vectors[tokens.real], []
     for name in output.pooling:
-        if name == MAX:  # of equal largest numbers the first counts
+        if name == MAX:  # the first of equal maxima
             numbers = torch.arange(len(x), device=x.device)[:, None]
             pooled.append(x * (numbers == x.argmax(dim=0)))
         else:
@@ -84,8 +82,8 @@ def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
             continue
         if module.activation != NO_ACTIVATION:
             raise RequestError(
-                f"a Dense with {module.activation} follows the pooling: the cosine is no sum over pairs of tokens "
-                f"then; {INSTEAD}"
+                f"a Dense layer with {module.activation} follows the pooling, so the cosine is not a sum over pairs of "
+                f"tokens; {INSTEAD}"
             )
         biases = 0 if module.bias is None else shares(output.pooling, parts)[:, None] * module.bias
         parts = parts @ module.weight.T + biases
@@ -95,27 +93,27 @@ def parts_of(output: Output, vectors: Tensor, tokens: Tokens) -> Tensor:
 
 
 def _pooling_weights(name: str, like: Tensor) -> Tensor:
-    """Return the weights of a linear pooling, `[token]`: the poolings of unit vectors."""
+    """Return the weights of a linear pooling, `[token]`, by pooling unit vectors."""
     return POOLINGS[name](torch.eye(len(like), dtype=like.dtype, device=like.device))
 
 
 def shares(poolings: Sequence[str], parts: Tensor) -> Tensor:
     """Return the share of each token in the weights of the pooling, `[token]`.
 
-    Raises RequestError where there are no such weights, and where several poolings differ in them.
+    Raises RequestError if there are no such weights, or several poolings differ in them.
     """
     known = [] if MAX in poolings else [_pooling_weights(name, parts) for name in poolings]
     found = [weights / weights.sum() for weights in known]
     if not found or not all(torch.allclose(found[0], other) for other in found):
         raise RequestError(
-            f"after {' and '.join(poolings)} pooling comes a Dense with a bias, of which tokens have no share that is "
-            f"known: {INSTEAD}"
+            f"a Dense layer with a bias follows {' and '.join(poolings)} pooling, and the bias can't be divided among "
+            f"tokens; {INSTEAD}"
         )
     return found[0]
 
 
 def has_bias(output: Output) -> bool:
-    """Return whether a Dense adds a bias, of which tokens have shares."""
+    """Return True if a Dense module adds a bias, which is divided among the tokens."""
     return any(isinstance(module, Linear) and module.bias is not None for module in output.network.children())
 
 

@@ -3,8 +3,8 @@
     score(A, B) = Σ_i max_j cos(x_i, y_j)
 
 x_i and y_j are the last vectors of the tokens of A, the query, and B, the document, through the checkpoint's projection
-to smaller vectors if it has one (Khattab and Zaharia 2020, "ColBERT", section 3.3). ColBERT's marks of query and
-document, its [MASK] after a short query, and its list of skipped punctuation are not added here.
+to smaller vectors if it has one (Khattab and Zaharia 2020, "ColBERT", section 3.3). ColBERT's query and document
+markers, its [MASK] padding of short queries, and its punctuation skiplist are not used here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,7 +70,7 @@ class MaxSim(Result):
         return float(self.cosines.max(axis=1).sum())
 
     def matches(self) -> list[_MatchEntry]:
-        """Return the token of B that each token of A matches best; of equal ones the first."""
+        """Return the token of B that each token of A matches best, the first of equals."""
         return [
             {
                 "index": index,
@@ -124,7 +124,7 @@ class MaxSim(Result):
 
 
 def late_interaction(model: "Engine", query: str, document: str, mask: str | None = None) -> MaxSim:
-    """Compute the cosines of two texts' tokens, [PAD] apart. Raises RequestError where vectors are not finite."""
+    """Compute the cosines of two texts' tokens. Raises RequestError if vectors are not finite."""
     import torch
 
     from attncli.models.engine import require_tapped
@@ -146,7 +146,7 @@ def late_interaction(model: "Engine", query: str, document: str, mask: str | Non
         cosines = torch.nn.functional.normalize(first, dim=-1) @ torch.nn.functional.normalize(second, dim=-1).T
     if not bool(cosines.isfinite().all()):
         raise RequestError(
-            f"{model.place.name} makes vectors too large for {model.dtype_name}: another --dtype has room"
+            f"vectors of {model.place.name} overflow in {model.dtype_name}: use --dtype float32 or float64"
         )
     values: Doubles = np.asarray(cosines.numpy())
     return MaxSim(model.info, texts[0], texts[1], values, model.usual_mask(mask), projected)

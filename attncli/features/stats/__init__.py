@@ -1,8 +1,8 @@
-"""Count what every head does in general, over a corpus of any size.
+"""Describe what every head does in general, over a corpus of any size.
 
-The figures of a head are means over all tokens (`attncli.corpus.sums`): entropy, distance, and the shares of its weight
-that go to patterns such as the token before. A head's label is the pattern with the largest share. The corpus is read
-in shards (`attncli.corpus`), which may be counted elsewhere and are kept if a folder is named.
+The statistics of a head are means over all tokens (`attncli.corpus.sums`): entropy, distance, and the shares of its
+weight on patterns such as the previous token. A head's label is the pattern with the largest share. The corpus is read
+in shards (`attncli.corpus`), which other machines can count, and which are kept if a folder is given.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS
+from attncli.analysis.patterns import BROAD, BROAD_BELOW, PATTERNS, SPREAD
 from attncli.base import choices
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
@@ -20,7 +20,7 @@ from attncli.corpus.statistics import StatsDocument as StatsDocument
 from attncli.corpus.sums import Counting
 from attncli.corpus.texts import TextFormat
 from attncli.features import corpora, options
-from attncli.features.inputs import SAVED, STDIN, check_options, check_part, notify_sinks, open_model, stdin_is_piped
+from attncli.features.inputs import SAVED, STDIN, check_part, notify_sinks, open_model, stdin_is_piped
 from attncli.features.measure import measure, no_effect
 from attncli.features.options import OUTPUT, TEXT, argument, choice, option
 from attncli.record import AttentionRecord
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 NONE = "none"
 LEGEND = (
     f"clearest head: it gives the pattern at least {BROAD_BELOW:g} of its weight, more than any other pattern, and "
-    f"{CLEARLY} times the uniform share, that of a head that attends to all tokens equally. {NONE}: no head does; "
-    "the largest share of any head is in brackets. Spread: the standard deviation over texts. So labelled: the "
-    f"number of heads whose largest share is this one, and at least {BROAD_BELOW:g}."
+    f"{CLEARLY} times the uniform share (of a head that attends to all tokens equally). {NONE}: no head does; the "
+    "largest share of any head is in brackets. So labelled: the number of heads whose largest share is this one, and "
+    f"at least {BROAD_BELOW:g}."
 )
 
 
@@ -48,10 +48,10 @@ class _CountedOptions(TypedDict, total=False):
 
 
 class StatsOptions(_CountedOptions, corpora.CorpusOptions, total=False):
-    """The options that say what is computed of a corpus, who counts it, and how a model computes."""
+    """The options of statistics over a corpus: what to compute, the workers, and how the model computes."""
 
 
-@measure(StatsOptions, saves=(*DOCUMENTS, *PICTURES), saved_as="what is counted", several=True)
+@measure(StatsOptions, saves=(*DOCUMENTS, *PICTURES), saved_as="what is counted")
 def stats(
     model: options.ModelOrSaved = None,
     files: Annotated[
@@ -60,7 +60,7 @@ def stats(
     ] = None,
     *,
     paragraphs: Annotated[
-        bool, option(TEXT, "--paragraphs", rare=True, help="A text goes on until an empty line.")
+        bool, option(TEXT, "--paragraphs", rare=True, help="Texts are separated by empty lines.")
     ] = False,
     field: corpora.FieldOption = None,
     skip_bad: corpora.SkipBad = False,
@@ -73,8 +73,8 @@ def stats(
             "--stride",
             rare=True,
             metavar="N",
-            help="Tokens from one window to the next, in a text longer than the model reads.",
-            show_default="side by side",
+            help="Tokens from one window to the next, in texts longer than the model reads.",
+            show_default="no overlap",
         ),
     ] = None,
     words: options.Words = False,
@@ -91,10 +91,10 @@ def stats(
 ) -> "StatsResult":
     """Describe every head over a corpus.
 
-    The figures are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance, and
-    the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all punctuation
-    (theirs: . and ,), the same word elsewhere (same_word; over tokens that see it there). A table has the clearest
-    head of each pattern. Ctrl-C shows the figures so far.
+    The statistics are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance,
+    and the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all
+    punctuation (theirs: . and ,), the same word elsewhere (same_word; over tokens that see it there). A table has the
+    clearest head of each pattern. Ctrl-C shows the numbers so far.
 
     \b
     Examples:
@@ -102,7 +102,6 @@ def stats(
       attncli stats --by previous -o atlas.pdf sample_inputs/paragraph.txt
       echo '{"text": "The cat sat."}' | attncli stats --field text --json -
     """
-    check_options(given, StatsOptions)
     choices.check("figure", by, choices.Figure)
     reading: dict[str, Any] = {
         "paragraphs": paragraphs,
@@ -124,9 +123,9 @@ def stats(
         return StatsResult(record_statistics(found, words), by, saved=True)
     where = corpora.workplace_of(state, given)
     if not files and not stdin_is_piped():
-        raise RequestError("no corpus: name files with one text a line, or pipe texts in")
+        raise RequestError("no corpus given: name files with one text per line, or pipe texts in")
     how = {name: counted.get(name) for name in ("device", "dtype", "engine", "without")}
-    opened = check_part(open_model(model, **how).awake(), which)
+    opened = check_part(open_model(model, **how).in_torch(), which)
     counting = Counting(given.get("mask"), given.get("measure") or "weight", words, which)
     from attncli.corpus.reducer import count_files
 
@@ -149,7 +148,7 @@ def _load(path: Path) -> "Statistics | Sequence[AttentionRecord]":
         try:
             return load_records(path)
         except RequestError:
-            raise error from None  # it is no record either
+            raise error from None  # it is not a record either
 
 
 # --- the result -----------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def _load(path: Path) -> "Statistics | Sequence[AttentionRecord]":
 
 @dataclass(frozen=True, repr=False)
 class StatsResult(Result):
-    """The statistics of all heads. by: the figure that colours them. saved: whether they come from a saved file."""
+    """The statistics of all heads. by: the statistic that colours them. saved: whether they come from a saved file."""
 
     statistics: Statistics
     by: choices.Figure = "entropy"
@@ -171,7 +170,7 @@ class StatsResult(Result):
         return self.statistics.document()
 
     def report(self) -> Report:
-        """Show all heads coloured by one figure, and the clearest head of each pattern."""
+        """Show all heads coloured by one statistic, and the clearest head of each pattern."""
         statistics, by = self.statistics, self.by
         atlas = Atlas(statistics, by)
         layers, heads = range(statistics.model.layers), range(statistics.model.heads)
@@ -181,7 +180,12 @@ class StatsResult(Result):
         other = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if self.saved else {}
         return Report(
             [model_name(statistics.model.full_name), *statistics.parts],
-            [grid, _clearest_table(statistics), TextLine(LEGEND)],
+            [
+                grid,
+                _clearest_table(statistics),
+                TextLine(LEGEND),
+                *([TextLine(SPREAD)] if statistics.texts > 1 else []),
+            ],
             self.document,
             lambda _: statistics.rows(),
             picture=[atlas],
@@ -191,11 +195,11 @@ class StatsResult(Result):
 
 
 def _caption(atlas: Atlas) -> str:
-    """Return the unit and the range of the figure that colours the heads."""
+    """Return the unit and the range of the statistic that colours the heads."""
     if atlas.by == "entropy":
         low, high = atlas.statistics.entropy_limit.min(), atlas.statistics.entropy_limit.max()
-        uniform = f"{high:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by how far a layer sees,"
-        return f"entropy in nats: 0 attends to one token, {uniform} to all equally"
+        uniform = f"{high:.2f}" if low == high else f"{low:.2f} to {high:.2f} (depending on the layer's window)"
+        return f"entropy in nats: 0 attends to one token, {uniform} to all tokens equally"
     if atlas.by == "distance":
         return f"distance in tokens: up to {atlas.top:.1f}"
     return f"{atlas.by.replace('_', ' ')}, share of the weight: 0 to 1"
@@ -203,7 +207,7 @@ def _caption(atlas: Atlas) -> str:
 
 def _clearest_table(statistics: Statistics) -> Table:
     """Return, for each pattern, the head that does it most clearly, and how many heads have it as their label."""
-    rows = []
+    rows, several = [], statistics.texts > 1  # one text has no spread
     for pattern in PATTERNS:
         one, top = statistics.clearest(pattern), max(statistics.heads, key=lambda head: head.figures[pattern])
         uniform = statistics.uniform((one or top).layer, pattern)
@@ -213,7 +217,7 @@ def _clearest_table(statistics: Statistics) -> Table:
                 pattern.replace("_", " "),
                 *((NONE, f"({share:.3f})") if one is None else (one.name, f"{share:.3f}")),
                 f"{uniform:.3f}",
-                "" if one is None else f"{one.spread[pattern]:.3f}",
+                *([] if not several else [""] if one is None else [f"{one.spread[pattern]:.3f}"]),
                 "" if one is None else f"{one.figures['entropy']:.2f}",
                 str(len(statistics.labelled(pattern))),
             ]
@@ -221,14 +225,14 @@ def _clearest_table(statistics: Statistics) -> Table:
     labelled = statistics.labelled(BROAD)
     broad = max(labelled, key=lambda head: head.figures["entropy"], default=None)
     head, entropy = (NONE, "") if broad is None else (broad.name, f"{broad.figures['entropy']:.2f}")
-    rows.append([f"broad (all < {BROAD_BELOW:g})", head, "", "", "", entropy, str(len(labelled))])
+    rows.append([f"broad (all < {BROAD_BELOW:g})", head, *[""] * (3 if several else 2), entropy, str(len(labelled))])
     columns = [
         Column("pattern", "name"),
         Column("clearest head"),
         Column("share"),
-        Column("uniform share", leaves=4),
-        Column("spread", leaves=2),
-        Column("entropy (nats)", leaves=1),
-        Column("so labelled", leaves=3),
+        Column("uniform share", drop=4),
+        *([Column("spread", drop=2)] if several else []),
+        Column("entropy (nats)", drop=1),
+        Column("so labelled", drop=3),
     ]
     return Table(columns, rows)

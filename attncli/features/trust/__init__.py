@@ -1,8 +1,8 @@
-"""Ask whether attention explains one output of one text.
+"""Test whether attention explains one output of one text.
 
-Other weights are put in, permuted and uniform, with the same tokens in random order as a control (`weights`). Tokens
-are ranked by maps and by gradients (`rankings`). They are deleted, and rankings are scored by the change of the output,
-compared with random rankings (`erasing`).
+Weights are replaced by permuted and uniform ones, with the same tokens in random order as a control (`weights`). Tokens
+are ranked by maps and by gradients (`rankings`). Rankings are scored by the change of the output when their first
+tokens are deleted, and compared with random rankings (`erasing`).
 """
 
 import math
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
-from attncli.analysis.luck import LEVEL
+from attncli.analysis.significance import LEVEL
 from attncli.base.arrays import Brief, Doubles, titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
 from attncli.base.printable import visible
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
-from attncli.effects.asking import Asking, MeasuredOutput, OutputDocument, describe_output
+from attncli.effects.asking import Asking, MeasuredOutput, OutputDocument
 from attncli.features import options
 from attncli.features.inputs import AskedRun
 from attncli.features.measure import measure
 from attncli.features.options import MODEL, option
+from attncli.models.parts import self_attention_part
 from attncli.record import ModelInfo
 from attncli.record.display import DIVIDED, model_name, token_count
 from attncli.record.parts import ModelDocument
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from attncli.effects.question import Question
 
 
-LEAST_TOKENS = 2  # that have an order
+LEAST_TOKENS = 2  # tokens that a ranking needs
 
 
 @measure(options.OwnAskedOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="a measurement")
@@ -65,10 +66,11 @@ def trust(
 ) -> "TrustResult":
     """Test whether attention explains an output.
 
-    Each word is deleted, compared with as many other tokens. Weights are replaced by permuted and by uniform ones, and
-    by permuted ones with the tokens in random order. Tokens are ranked by attention, norms, rollout, ALTI and
-    gradients. The first tokens of each ranking are deleted, compared with random rankings. The output is the one that
-    ablate measures; without --target, that of the likeliest label. attncli/features/README.md explains the numbers.
+    Deletes each word and, as a control, as many other tokens. Replaces the weights by permuted ones, by uniform ones
+    and, as a control, by permuted ones with the tokens in random order. Ranks tokens by attention, norms, rollout, ALTI
+    and gradients, and deletes the top tokens of each ranking and of random rankings. The output is chosen as in ablate,
+    with the probability of the likeliest label in place of a divergence. attncli/features/README.md explains the
+    numbers.
 
     \b
     Examples:
@@ -78,26 +80,27 @@ def trust(
     from attncli.effects.question import make_question
     from attncli.features.trust import erasing as erase
     from attncli.features.trust.rankings import draw_rankings, importances, read_places
-    from attncli.features.trust.weights import put_other_weights
+    from attncli.features.trust.weights import replace_weights
     from attncli.models.engine import require_tapped
 
     run = AskedRun.of(model, text, file, whole, **asked)
-    one, asking = run.one_text("the one to ask about"), run.asking
-    engine = require_tapped(run.engine, run.engine.to_itself(asking.which))
+    one, asking = run.one_text(), run.asking
+    engine = require_tapped(run.engine, self_attention_part(run.engine, asking.which))
     question = likeliest(make_question(engine, one, asking), asking)
     tokens = question.texts[0].tokens
     erasing = erase.Erasing(question)
     places = erasing.erasable
     if len(places) < LEAST_TOKENS:
         raise RequestError(
-            f"a ranking needs {LEAST_TOKENS} tokens that can be deleted, this text has {len(places)}: give a longer one"
+            f"a ranking needs {LEAST_TOKENS} tokens that can be deleted, and this text has {len(places)}: give a "
+            "longer text"
         )
     words = erase.words(tokens, places)
     found = {name: values[places] for name, values in importances(question).items()}
     ranked = [*found.values(), *draw_rankings(len(places), rankings, seed)]
     orders = list(map(erase.order, ranked))
     with progress(2 * permutations + 3, "steps") as advance:
-        weights = OtherWeights(*put_other_weights(question, places, permutations, seed, advance))
+        weights = OtherWeights(*replace_weights(question, places, permutations, seed, advance))
         changes, controls = erase.leave_word_out(erasing, words, seed)
         advance()
         scores = dict(zip(MEASURES, erase.aopc(erasing, orders), strict=True))
@@ -123,7 +126,7 @@ def trust(
 
 
 def likeliest(question: "Question", asking: Asking) -> "Question":
-    """Ask for the probability of the predicted label, where a text has one prediction and `asking` names no kind."""
+    """Measure the probability of the predicted label, if a text has one prediction and `asking` names no kind."""
     from attncli.effects.question import Divergence, LabelQuestion
     from attncli.models.output import SIGMOID
 
@@ -138,7 +141,7 @@ def likeliest(question: "Question", asking: Asking) -> "Question":
 
 # --- results --------------------------------------------------------------------------------------------
 
-HARDLY = 0.01  # share of the change from erasing tokens; other weights that change less hardly matter
+HARDLY = 0.01  # share of the change from deleting tokens; weights that change less hardly matter
 NOTHING = 1e-6  # change of a number that rounding explains
 MEASURES = ("comprehensiveness", "sufficiency")
 
@@ -151,8 +154,8 @@ class _SizesEntry(TypedDict):
 class _WeightsEntry(TypedDict):
     """The change with other weights in all heads of all layers."""
 
-    permuted: Annotated[_SizesEntry, "the size of the change when the weights of every row are permuted"]
-    reordered: Annotated[_SizesEntry, "the control: the same with the tokens in another order each time"]
+    permuted: Annotated[_SizesEntry, "the size of the change if the weights of every row are permuted"]
+    reordered: Annotated[_SizesEntry, "the control: the same with the tokens in a new random order each time"]
     uniform: Annotated[float, "the output with uniform weights minus the output without", "in that unit"]
 
 
@@ -171,7 +174,7 @@ class _WordEntry(TypedDict):
 
 
 class _RankingEntry(TypedDict):
-    """Rankings of the tokens, by what is said to explain the output."""
+    """Rankings of the tokens by methods that are used as explanations of the output."""
 
     by: Annotated[
         str,
@@ -180,8 +183,8 @@ class _RankingEntry(TypedDict):
     ]
     as_good: Annotated[
         float,
-        "share of the random rankings whose comprehensiveness minus sufficiency is at least as large, (1 + those) / "
-        "(1 + all)",
+        "share of the random rankings whose comprehensiveness minus sufficiency is at least as large: (1 + their "
+        "number) / (1 + all)",
         "share",
     ]
     beats: Annotated[bool, "true if the share is at most `level`, which beats random rankings"]
@@ -221,15 +224,15 @@ class TrustDocument(TypedDict):
     level: Annotated[
         float, "a ranking with at most this `as_good` beats random: 0.05 divided by the number of rankings", "share"
     ]
-    verdict: Annotated[str, "in words, from these figures"]
+    verdict: Annotated[str, "in words, from these numbers"]
 
 
 @dataclass(frozen=True, repr=False)
 class OtherWeights(Brief):
     """Effects of other weights in all heads of all layers.
 
-    permuted: `[permutation]`. reordered: the control, the same with the tokens in another order each time. uniform: of
-    equal weights.
+    permuted: `[permutation]`. reordered: the control, the same with the tokens in a new random order each time.
+    uniform: the effect of equal weights.
     """
 
     permuted: Doubles
@@ -250,14 +253,14 @@ class OtherWeights(Brief):
 class TrustResult(Result):
     """Measurements of how far maps explain one output of one text.
 
-    asking: how the output was asked for. answer: the output. tokens: of the text; read: places of the tokens that the
-    output reads; erasable: places of those that were ranked and deleted, `[token]` below; words: places of those of
-    each word; sizes: numbers of tokens that were deleted together.
-    alone: the change from deleting each token by itself, `[token]`; word_changes: each word, word_controls: as many
-    other tokens instead, `[word]`. most_erased: the largest change from deleting tokens.
+    asking: the request for the output. answer: the output. tokens: of the text; read: positions of the tokens that the
+    output reads; erasable: positions of the tokens that were ranked and deleted, `[token]` below; words: positions of
+    the tokens of each word; sizes: numbers of tokens that were deleted together.
+    alone: the change from deleting each token alone, `[token]`; word_changes: from deleting each word, word_controls:
+    from deleting as many other tokens, `[word]`. most_erased: the largest change from deleting tokens.
     importances: by method, `[token]`; the rankings are these in their order, and then random ones, `[ranking]`.
     scores: of the rankings, by MEASURES, `[ranking]`.
-    sinks: heads have sinks, so that rows of maps were divided by their sums.
+    sinks: True if heads have sinks, so rows of maps were divided by their sums.
     """
 
     asking: Asking
@@ -285,7 +288,7 @@ class TrustResult(Result):
     def gaps(self) -> Doubles:
         """Comprehensiveness minus sufficiency, `[ranking]`.
 
-        It is large where the output depends on the first tokens of the ranking.
+        It is large if the output depends on the first tokens of the ranking.
         """
         comprehensiveness, sufficiency = (self.scores[name] for name in MEASURES)
         return comprehensiveness - sufficiency
@@ -297,9 +300,9 @@ class TrustResult(Result):
 
     @property
     def as_good(self) -> Doubles:
-        """The share of random rankings whose gap is as large, up to rounding, `[method]`: (1 + hits) / (1 + all).
+        """The share of random rankings with at least this gap, up to rounding, `[method]`: (1 + hits) / (1 + all).
 
-        For a ranking that is random itself it is at most p with a probability of at most p.
+        It is a p-value: a random ranking gets at most p with a probability of at most p.
         """
         count, gaps = len(self.importances), self.gaps
         hits = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1)
@@ -322,7 +325,7 @@ class TrustResult(Result):
 
     @property
     def chains(self) -> int:
-        """The number of orders that can score differently: chains of nested sets of tokens."""
+        """The maximum number of distinct scores of rankings: one per chain of nested sets of first tokens."""
         kept = pairwise([0, *self.sizes])
         return math.prod(math.comb(len(self.erasable) - fewer, more - fewer) for fewer, more in kept)
 
@@ -381,15 +384,14 @@ class TrustResult(Result):
         return document
 
     def report(self) -> Report:
-        """Show words, other weights, a row per ranking, and the verdict; a picture has the rankings."""
+        """Show words, a row per ranking, and the verdict with other weights; a picture has the rankings."""
         document = self.document()
         name, mask = model_name(self.model.full_name), f"mask {self.answer.mask}"
         asked = {name: getattr(self.asking, name) for name in ("similar_to", "ask", "target", "at", "task")}
         return Report(
-            [name, describe_output(self.answer), mask, token_count(self.tokens)],
+            [name, str(self.answer), mask, token_count(self.tokens)],
             [
                 *_words_parts(self),
-                *_weights_parts(self),
                 *_rankings_parts(self, document),
                 TextLine(""),
                 TextLine(document["verdict"], "strong"),
@@ -408,16 +410,21 @@ def verdict(found: TrustResult) -> str:
     by_weights = max(float(permuted.max()), uniform)
     if max(found.most_erased, by_weights) <= found.rounding:
         return f"Neither other weights nor deleted tokens change this {kind}: there is nothing to explain."
-    changes = (float(np.median(permuted)), float(np.median(reordered)), uniform, found.most_erased)
-    sizes = ("0" if change < NOTHING else three_digits(change) for change in changes)
+    interval = found.weights.document()["permuted"]["interval"]
+    changes = (float(np.median(permuted)), *interval, float(np.median(reordered)), uniform, found.most_erased)
+    sizes = ["0" if change < NOTHING else three_digits(change) for change in changes]
     sentences = [
-        "Permuting all weights changes this {} by {} (median), and by {} with the tokens in random order. Uniform "
-        "weights change it by {}, and deleted tokens by up to {}.".format(kind, *sizes)
+        "Permuting all weights changes this {} by {} (median of {} draws; 95% are from {} to {}), and by {} with the "
+        "tokens in random order too.".format(kind, sizes[0], len(permuted), *sizes[1:4]),
+        "Uniform weights change it by {}, and the most effective of all deleted sets of tokens by {}.".format(
+            *sizes[4:]
+        ),
+        "The model was not trained with permuted or uniform weights.",
     ]
     if by_weights <= HARDLY * found.most_erased:
         sentences.append("Attention's weights hardly matter to this output.")
     shares, better = dict(zip(found.importances, found.as_good, strict=True)), found.better
-    if found.chains <= round(1 / found.level):  # then the best order is among the random ones too often
+    if found.chains <= round(1 / found.level):  # otherwise random rankings include the best order too often
         sentences.append(f"{len(found.erasable)} tokens are too few to tell a ranking from a random one.")
         return " ".join(sentences)
     named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
@@ -431,7 +438,7 @@ def verdict(found: TrustResult) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share in %, and never 0.0% where it is more than 0."""
+    """Return a share in %, and never 0.0% unless it is 0."""
     return f"{share:.1%}" if share >= 0.001 or share == 0 else f"{100 * share:.1g}%"
 
 
@@ -446,13 +453,13 @@ def _join_names(names: Sequence[str]) -> str:
 NAMED = 3  # tokens that a ranking puts first
 LISTED = 10  # words in the terminal
 CHANGE = {
-    "divergence": "how much the prediction from the remaining tokens changes, in nats; 0 is no change",
-    "distance": "how far the last vectors of the remaining tokens move, as a share of their lengths",
+    "divergence": "change of the prediction from the remaining tokens, in nats; 0 is no change",
+    "distance": "distance that the last vectors of the remaining tokens move, as a share of their lengths",
 }
 
 
 def _words_parts(found: TrustResult) -> list[Part]:
-    """Return a row per word, the largest change first, and what the columns mean."""
+    """Return a row per word, the largest change first, and an explanation of the columns."""
     groups, names = word_groups(found.tokens), numbered_names(word_tokens(found.tokens))
     name_at = {place: name for group, name in zip(groups, names, strict=True) for place in group}
     rows = []
@@ -460,11 +467,11 @@ def _words_parts(found: TrustResult) -> list[Part]:
         others = "" if one["others"] is None else signed(one["others"])
         rows.append([name_at[one["places"][0]], f"{one['attention']:.3f}", signed(one["change"]), others])
     kind, more = found.answer.kind, len(found.words) - LISTED
-    change = f"{kind} of the full text minus {kind} without the word; above 0, the word raises it"
+    change = f"{kind} of the full text minus {kind} without the word; above 0 if the word raises it"
     notes = [
-        *([f"and {more} more words: --json has all"] if more > 0 else []),
-        f"deleted: the change when the word is deleted: {CHANGE.get(kind, change)}",
-        "others: the mean change when as many other tokens are deleted. attention: the last layer's weight on the "
+        *([f"and {more} more words (--json has all)"] if more > 0 else []),
+        f"deleted: the change if the word is deleted: {CHANGE.get(kind, change)}",
+        "others: the mean change if as many other tokens are deleted. attention: the last layer's weight on the "
         "word, mean over heads and over the tokens that the output reads",
         *([DIVIDED] if found.sinks else []),
     ]
@@ -472,25 +479,11 @@ def _words_parts(found: TrustResult) -> list[Part]:
     return [Table(columns, rows), *map(TextLine, notes)]
 
 
-def _weights_parts(found: TrustResult) -> list[Part]:
-    """Return rows for permuted weights, for the control and for uniform weights; and what the columns mean."""
-    document, rows = found.weights.document(), []
-    drawn = {"permuted": document["permuted"], "permuted, tokens in random order": document["reordered"]}
-    for label, sizes in drawn.items():
-        rows.append([label, *map(three_digits, (sizes["median"], *sizes["interval"]))])
-    rows.append(["uniform", three_digits(abs(found.weights.uniform)), "", ""])
-    note = (
-        f"change: the size of the change of the {found.answer.kind} with these weights in all heads, as the median and "
-        f"the middle 95% of {len(found.weights.permuted)} draws. The model was not trained with such weights."
-    )
-    return [Table(list(map(Column, ["other weights", "change", "from", "to"])), rows), TextLine(note)]
-
-
 def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
-    """Return a row per method, above the mean of random rankings, and what the columns mean."""
+    """Return a row per method, above the mean of random rankings, and an explanation of the columns."""
     columns = [
         *map(Column, ("tokens by", "first deleted", "rest deleted", "random as good")),
-        Column("first tokens", "name", leaves=1),
+        Column("first tokens", "name", drop=1),
     ]
     rows: list[list[str] | None] = []
     for entry in document["rankings"]:
@@ -512,7 +505,8 @@ def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
 
 
 def _ranks_map(found: TrustResult) -> Maps:
-    """Return a map of ranks, which methods have in common: a row per ranking, and one for tokens deleted alone."""
+    """Return a map of ranks, which are comparable between methods: a row per ranking, and one for tokens deleted
+    alone."""
     rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()}
     rows["deleted alone"] = np.abs(found.alone)
     tokens = [found.tokens.shown[place] for place in found.erasable]

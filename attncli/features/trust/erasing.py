@@ -1,14 +1,14 @@
 """Delete tokens of a text, and score rankings of the tokens by the change of the output.
 
-Later tokens move up. A text without more than a few of its tokens is not one that a network was trained on.
+Later tokens move up. A network was not trained on texts with many tokens missing.
 
 A ranking is scored by deleting the tokens that it puts first, and all others (DeYoung et al. 2020, "ERASER"):
 
-    comprehensiveness_k = change when the first k are deleted            large, where the ranking is right
-    sufficiency_k       = change when all but the first k are deleted    small, where it is
+    comprehensiveness_k = change if the first k are deleted            large if the ranking is right
+    sufficiency_k       = change if all except the first k are deleted    small if it is
 
-k is 1, 5, 10, 20 and 50 % of the tokens that may be deleted, rounded up, without repetitions. AOPC is the mean over k
-(section 4.2 there; Samek et al. 2017, "area over the perturbation curve").
+k is 1, 5, 10, 20 and 50 % of the deletable tokens, rounded up, without repetitions. AOPC is the mean over k (section
+4.2 there; Samek et al. 2017, "area over the perturbation curve").
 """
 
 import math
@@ -19,19 +19,19 @@ import torch
 
 from attncli.base.arrays import Doubles, Ints
 from attncli.effects.asking import FROM_NOTHING
-from attncli.effects.question import Left, Question
+from attncli.effects.question import Question, RemainingTokens
 from attncli.models.rows import batches
 from attncli.text.tokens import Tokens, word_groups
 
-_Places = frozenset[int]  # of the tokens that are deleted
+_Places = frozenset[int]  # positions of deleted tokens
 
 
 class Erasing:
     """The changes from deleting tokens of the first text of a question; each set of tokens is tried once.
 
-    change = the number of the full text - the number without the tokens, as in comprehensiveness: above 0 the tokens
-    speak for it. A divergence and a distance are 0 for the full text, and are the change themselves.
-    erasable: the places of the tokens that may be deleted: all except special ones and those that the number is about.
+    change = the output of the full text - the output without the tokens, as in comprehensiveness: above 0 if the tokens
+    raise it. A divergence or a distance is 0 for the full text, so it is the change itself. erasable: the positions of
+    the deletable tokens: all except special ones and those that the output is about.
     """
 
     def __init__(self, question: Question) -> None:
@@ -50,15 +50,16 @@ class Erasing:
         return np.array([self.known[places] for places in erased])
 
     def measured(self, erased: Sequence[_Places], texts: Sequence[Tokens]) -> list[float]:
-        """Measure the changes of sets that go through the network together."""
-        spoken = self.text.tokens.spoken
-        every = range(len(spoken))
-        apart = spoken is not self.text.tokens  # tokens of the encoder are deleted, and the decoder is asked
+        """Measure the changes of sets in one batch."""
+        output_tokens = self.text.tokens.output_tokens
+        every = range(len(output_tokens))
+        # In an encoder-decoder, tokens of the encoder are deleted, and the decoder gives the output.
+        apart = output_tokens is not self.text.tokens
         kept = [[place for place in every if apart or place not in places] for places in erased]
         with torch.inference_mode():
             last = self.text.model.last_hidden(texts, self.text.mask)
-            left = [Left(*one) for one in zip(last, kept, strict=True)]
-            numbers = self.question.of_left(left)
+            left = [RemainingTokens(*one) for one in zip(last, kept, strict=True)]
+            numbers = self.question.after_deletion(left)
         changes = numbers if self.question.kind in FROM_NOTHING else self.question.value - numbers
         return [float(change) for change in changes.cpu()]
 
@@ -69,14 +70,14 @@ class Erasing:
 
 
 def erasable(question: Question) -> list[int]:
-    """Return the places of the tokens that may be deleted."""
+    """Return the positions of the deletable tokens."""
     tokens = question.texts[0].tokens
-    protected = question.protected if tokens.spoken is tokens else ()
+    protected = question.protected if tokens.output_tokens is tokens else ()
     return [place for place, added in enumerate(tokens.special) if not added and place not in protected]
 
 
 def leave_one_out(erasing: Erasing) -> Doubles:
-    """Return the change from deleting each token by itself, `[erasable token]`.
+    """Return the change from deleting each token alone, `[erasable token]`.
 
     Li et al. 2016, "Understanding Neural Networks through Representation Erasure".
     """
@@ -87,7 +88,7 @@ DRAWS = 20  # sets of other tokens, as a control
 
 
 def words(tokens: Tokens, erasable: Sequence[int]) -> list[list[int]]:
-    """Return the places of the tokens of each word, as far as they can be deleted."""
+    """Return the positions of the deletable tokens of each word."""
     groups = ([place for place in group if place in erasable] for group in word_groups(tokens))
     return [group for group in groups if group]
 
@@ -95,7 +96,7 @@ def words(tokens: Tokens, erasable: Sequence[int]) -> list[list[int]]:
 def leave_word_out(erasing: Erasing, words: Sequence[Sequence[int]], seed: int) -> tuple[Doubles, Doubles]:
     """Return the change from deleting each word, and the mean change from deleting as many other tokens, `[word]` each.
 
-    Other single tokens are all tried. Of larger sets DRAWS are drawn. NaN where too few tokens are left.
+    For a single token, all others are tried; for larger sets, DRAWS random ones. NaN if too few tokens are left.
     """
     generator, control = np.random.default_rng(seed), []
     for word in words:
@@ -114,19 +115,19 @@ SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def sizes(count: int) -> list[int]:
-    """Return the numbers of tokens to delete of `count`, ascending."""
+    """Return the numbers of tokens to delete out of `count`, ascending."""
     return sorted({math.ceil(round(share * count, 9)) for share in SHARES})
 
 
 def order(importance: Doubles) -> Ints:
-    """Order tokens by importance, the largest first; equal ones as they stand."""
+    """Order tokens by importance, the largest first; equal ones keep their order."""
     return np.argsort(-importance, kind="stable")
 
 
 def aopc(erasing: Erasing, orders: Sequence[Ints]) -> tuple[Doubles, Doubles]:
     """Return comprehensiveness and sufficiency of rankings, `[ranking]` each.
 
-    orders: places among the erasable tokens, the most important first.
+    orders: indices of the erasable tokens, the most important first.
     """
     erasable = erasing.erasable
     every, counts = frozenset(erasable), sizes(len(erasable))

@@ -1,25 +1,25 @@
 """Rank the tokens of a text by their importance, by maps and by gradients.
 
-The output reads the last vectors of some tokens: [CLS], a [MASK], or all of them, where they are pooled. By a map the
-importance of a token is the mean of its column over the rows of these tokens. The maps are
+The output reads the last vectors of some tokens: [CLS], a [MASK], or all tokens if they are pooled. The importance of a
+token by a map is the mean of its column over the rows of these tokens. The maps are
 
 - attention: the mean over heads of the last layer's weights
-- norms: the same for ‖α f(x)‖ (Kobayashi et al. 2020), with rows that sum to 1
+- norms: the same for ‖α f(x)‖ (Kobayashi et al. 2020), with rows divided by their sums
 - rollout: of all layers (Abnar and Zuidema 2020; `attncli.analysis.rollout`)
 - gradient x attention: R of Chefer et al. 2021 (`attncli.effects.gradients`)
 - ALTI: of all layers (Ferrando et al. 2022)
 
-Gradient x input is in `attncli.effects.gradients` too. Only the two gradients depend on the question.
+Gradient x input is also in `attncli.effects.gradients`. Only the two gradients depend on the question.
 
-ALTI uses vectors instead of weights. In an attention block, token j brings a vector T_i(x_j) to token i. The output y_i
-of the block is the sum of these and of a constant. The share of j is the closeness of T_i(x_j) to y_i (Ferrando et al.
-2022, "Measuring the Mixing of Contextual Information in the Transformer", section 3):
+ALTI uses vectors instead of weights. In an attention block, token j contributes a vector T_i(x_j) to token i. The
+output y_i of the block is the sum of these and of a constant. The share of j is the closeness of T_i(x_j) to y_i
+(Ferrando et al. 2022, "Measuring the Mixing of Contextual Information in the Transformer", section 3):
 
     T_i(x_j) = L_i(Σ_h α_ij^h v_j^h W_O^h + [i = j] x_j)      c_ij ∝ max(0, ‖y_i‖₁ - ‖y_i - T_i(x_j)‖₁)
 
-L_i is the norm after the block as a linear function: γ (z - mean(z)) / σ_i, with the σ_i of its input. There is no L_i
-where the norm stands before the block (pre-norm). The shares of a row sum to 1. Layers are multiplied as in rollout,
-without a share for the residual connection, which is in T. The feed-forward part is left out.
+L_i is the norm after the block as a linear function: γ (z - mean(z)) / σ_i, with the σ_i of its input. With pre-norm
+there is no L_i. The shares of a row sum to 1. Layers are multiplied as in rollout, without a share for the residual
+connection, which T includes. The feed-forward part is omitted.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ GRADIENT = "gradient x input"
 
 
 def importances(question: Question) -> dict[str, Doubles]:
-    """Return `[token]` of the first text by method, without the methods that this number does not have."""
+    """Return the importance of the first text's tokens, `[token]`, by method, for the methods that apply."""
     text, rows = question.texts[0], read_places(question)
     layers = text.model.select_layers("all")
     [weights] = text.model.attend_tokens([text.tokens], Request(layers, "all", text.mask))
@@ -54,34 +54,34 @@ def importances(question: Question) -> dict[str, Doubles]:
         maps["norms"] = mean_maps(norms)[-1]
     if len(layers) == text.model.layers:
         maps["rollout"] = rollout(residual_steps(weights))[-1]
-    if isinstance(text.model.network, Network):  # whose norms and residual connections are known
+    if isinstance(text.model.network, Network):  # ALTI needs its norms and residual connections
         maps["ALTI"] = alti(text)[-1]
     found = {name: one[rows].mean(axis=0) for name, one in maps.items()}
-    if question.kind == "distance":  # has slopes, but no gradient
+    if question.kind == "distance":  # has one-sided slopes, but no gradient
         found[GRADIENT] = input_slopes(text)
-    elif question.kind != "divergence":  # is flat without a change
+    elif question.kind != "divergence":  # the gradient of a divergence is 0 without a change
         both = slopes(question)
         found |= {"gradient x attention": both.relevance[rows].mean(axis=0), GRADIENT: both.inputs}
     return found
 
 
 def read_places(question: Question) -> list[int]:
-    """Return the places of the first text whose last vectors the number reads."""
+    """Return the positions of the first text whose last vectors the output reads."""
     tokens = question.texts[0].tokens
-    if tokens.spoken is not tokens:  # a decoder reads all vectors of an encoder
+    if tokens.output_tokens is not tokens:  # a decoder reads all vectors of an encoder
         return list(range(len(tokens)))
     return list(question.reads)
 
 
 def draw_rankings(count: int, rankings: int, seed: int) -> Doubles:
-    """Draw random importances of `count` tokens, `[ranking, token]`, all different in a ranking."""
+    """Draw random importances of `count` tokens, `[ranking, token]`, without ties within a ranking."""
     generator = np.random.default_rng(seed)
     return generator.permuted(np.tile(np.arange(count, dtype=np.float64), (rankings, 1)), axis=1)
 
 
 # --- ALTI -----------------------------------------------------------------------------------------------
 
-TOGETHER = 2**24  # elements of the vectors of a block of queries
+TOGETHER = 2**24  # elements of the vectors of one block of queries
 
 
 class Mixing(Tap):
@@ -138,7 +138,7 @@ def _block_vectors(layer: Layer, x: Tensor, weights: Tensor, brought: Tensor, qu
     made = vectors.sum(dim=1)
     if layer.attention.output.bias is not None:
         made = made + layer.attention.output.bias
-    if isinstance(layer.attention_output_norm, RMSNorm):  # linear but for its divisor, which all vectors share
+    if isinstance(layer.attention_output_norm, RMSNorm):  # linear except for its divisor, which all vectors share
         output_norm = layer.attention_output_norm
         root = (made.square().mean(dim=-1) + output_norm.eps).sqrt()[:, None, None]
         vectors, made = output_norm.weight * vectors / root, output_norm(made)
@@ -155,7 +155,7 @@ def _block_vectors(layer: Layer, x: Tensor, weights: Tensor, brought: Tensor, qu
 
 
 def _shares_of(vectors: Tensor, made: Tensor) -> Tensor:
-    """Return c for some queries, `[query, key]`; 0 in a row to which no vector is close."""
+    """Return c for some queries, `[query, key]`; 0 in rows that no vector is close to."""
     away = (made[:, None] - vectors).abs().sum(dim=-1)
     near = (made.abs().sum(dim=-1, keepdim=True) - away).clamp(min=0)
     total = near.sum(dim=-1, keepdim=True)

@@ -1,11 +1,10 @@
 """Replace a network's weights by permuted and by uniform ones, with a control.
 
 Permuted: Jain and Wallace 2019, "Attention is not Explanation", section 4.2.1. The network is not trained with the new
-weights. Uniform weights put in afterwards are a control of ours; Wiegreffe and Pinter 2019, "Attention is not not
-Explanation", section 3.2, train a network with them, which asks something else.
-
-The control permutes weights in the same tokens in random order. A network that breaks under any permuted weights breaks
-there too. A larger change in the text itself comes from the weights of this text.
+weights. Replacing weights by uniform ones after training is our own control. Wiegreffe and Pinter 2019, "Attention is
+not not Explanation", section 3.2, train a network with them, which answers a different question. The control permutes
+weights on the same tokens in random order. A network that breaks under any permuted weights also breaks there. A larger
+change on the text itself is due to the weights of this text.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +20,17 @@ from attncli.effects.question import Question
 from attncli.models.block import Block
 from attncli.text.tokens import Tokens
 
-OWN, OTHER, REORDERED = range(3)  # texts, each with permutations of its own
+OWN, OTHER, REORDERED = range(3)  # texts, each with its own permutations
 SEEDS = 2**32  # seeds that torch's generator on a CPU distinguishes
-APART = SEEDS // 4  # between the seeds of these texts
+APART = SEEDS // 4  # distance between the seeds of these texts
 
 
 @dataclass(frozen=True)
 class Permuted:
-    """A rule of `Reweigh`: permutes the weights of each row over the keys that its query may attend to.
+    """A rule of `Reweigh`: permutes the weights of each row over its visible keys.
 
-    Each layer, head and row is permuted by itself. The same seed and text draw the same permutations. text: OWN, OTHER
-    or REORDERED. Without it two texts of equal length would get the same permutations.
+    Each layer, head and row has its own permutation. The same seed and text give the same permutations. text: OWN,
+    OTHER or REORDERED, so that two texts of equal length get different permutations.
     """
 
     seed: int
@@ -48,7 +47,7 @@ class Permuted:
         return torch.zeros_like(weights).scatter_(-1, plain, weights.gather(-1, drawn))
 
 
-def put_other_weights(
+def replace_weights(
     question: Question,
     places: Sequence[int],
     permutations: int,
@@ -57,8 +56,8 @@ def put_other_weights(
 ) -> tuple[Doubles, Doubles, float]:
     """Measure the effects of permuted weights, of the control, `[permutation]` each, and of uniform weights.
 
-    In all heads of all layers. places: of the first text; its tokens there change their order for the control.
-    `advance` is called after each effect.
+    Weights are replaced in all heads of all layers. places: positions of the first text, whose tokens are reordered for
+    the control. `advance` is called after each effect.
     """
     text = question.texts[0]
     heads = [(layer, head) for layer in text.model.select_layers("all") for head in range(text.model.heads)]
@@ -71,13 +70,13 @@ def put_other_weights(
     generator, control = np.random.default_rng([seed, REORDERED]), []
     for change, other in zip(permuted(REORDERED), beside, strict=True):
         tokens = _move_tokens(text.tokens, places, generator.permutation(places).tolist())
-        moved = question.of_another(Unchanged.of(text.model, tokens, text.mask))
+        moved = question.with_other_text(Unchanged.of(text.model, tokens, text.mask))
         control += moved.effects([change], advance=advance, others=[other]).tolist()
     return np.array(found), np.array(control), float(by_uniform)
 
 
 def _move_tokens(tokens: Tokens, places: Sequence[int], order: Sequence[int]) -> Tokens:
-    """Return the text in which the tokens of `order` stand at these places."""
+    """Return the text with the tokens of `order` at these positions."""
     source = list(range(len(tokens)))
     for place, taken in zip(places, order, strict=True):
         source[place] = taken

@@ -1,6 +1,7 @@
 """The explorer: type a sentence and see each head's attention to it, full screen in the terminal.
 
-Keys change the state of the screen (`ScreenState`). A thread computes the answer to it, and the panes draw it.
+Keys change the state of the screen (`ScreenState`). A thread computes what this state shows (the answer), and the panes
+draw it.
 """
 
 import asyncio
@@ -15,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from rich.cells import cell_len
 from rich.highlighter import Highlighter
 from rich.table import Table
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
@@ -30,12 +33,13 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
+from textual.widgets._footer import FooterKey
 
 from attncli.analysis.patterns import row_shares
 from attncli.base import choices
 from attncli.base.errors import Notice, RequestError, no_notices
 from attncli.base.files import PICTURES, check_suffix
-from attncli.base.printable import HARMFUL, first_line, printable
+from attncli.base.printable import HARMFUL, first_line, printable, shorten
 from attncli.live.explorer.panes import (
     HELD,
     CellPane,
@@ -51,13 +55,18 @@ from attncli.live.explorer.panes import (
     screen_content,
 )
 from attncli.live.explorer.writing import shared
-from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, settle
+from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, freeze_objects
 from attncli.models.opening import Opening
 from attncli.record import ModelInfo, save_records
 from attncli.record.display import model_name
 from attncli.record.record import SUFFIXES as RECORDS
 from attncli.record.selection import Input as Texts
-from attncli.record.selection import choose_head, heads_list, name_layers, select_one
+from attncli.record.selection import all_name_layers, choose_head, heads_list, select_one
+from attncli.report.canvas import Canvas, is_light_terminal
+from attncli.report.terminal import ground
+
+if TYPE_CHECKING:
+    from attncli.effects.answer import TokenSources
 
 # --- keys ----------------------------------------------------------------------------------------------
 
@@ -72,9 +81,14 @@ KEYS = (
     ),
     ("question_mark", "keys", "keys", "list the keys"),
     ("q,ctrl+c,ctrl+q", "quit", "quit", "quit"),
-    ("n,p", "finding(1),finding(-1)", "findings", "the next or previous finding: a head that stands out, or changed"),
+    (
+        "n,p",
+        "finding(1),finding(-1)",
+        "findings",
+        "the next or previous finding: a head that stands out or that changed",
+    ),
     ("tab", "next_pane", "", "the next pane"),
-    ("x", "silence", "silence (toggle)", "silence the head and go to the head that changes most; again: restore it"),
+    ("x", "silence", "silence", "silence the head and go to the head that changes most; again: restore it"),
     ("g", "write", "write on", "let a decoder write on from the end of the text; n and p go through what it wrote"),
     ("G", "rewrite", "", "write again from the selected written token, without the silenced heads"),
     ("i,slash", "type", "type", "type a sentence; Enter or Esc returns to the panes"),
@@ -84,8 +98,9 @@ KEYS = (
     ("o", "other_side", "", "select the row of the key's token"),
     ("escape", "let_go", "", "stop long work, or clear the selection"),
     ("m", "mask", "mask", "the next mask"),
-    ("w", "words", "words", "words or pieces"),
-    ("s", "special", "", "special tokens on or off"),
+    ("w", "unit", "units", "the next unit: tokens, words, lines, sentences"),
+    ("s", "sources", "sources", "what the selected token of a decoder rests on: the sentences or words before it"),
+    ("t", "special", "", "special tokens on or off"),
     ("v", "measure", "", "weights, or norms of weight times transformed value"),
     ("equals_sign", "compare", "compare", "compare with the previous sentence, or stop comparing"),
     ("u", "undo", "undo", "undo"),
@@ -124,7 +139,7 @@ def display_keys(keys: str) -> str:
 
 
 HARMLESS = "\N{REPLACEMENT CHARACTER}"
-LONGEST = 2**14  # characters of a pasted text, whatever the model reads
+LONGEST = 2**14  # characters of a pasted text, at most
 UNDONE = 200  # changes that can be undone
 
 
@@ -158,25 +173,29 @@ class TextField(HarmlessInput):
 
     def on_focus(self) -> None:
         explorer = cast(Explorer, self.app)
-        explorer.baseline = explorer.look
+        explorer.baseline = explorer.state
 
     def on_blur(self) -> None:
         """Make what was typed one step for undo."""
         explorer = cast(Explorer, self.app)
-        if explorer.look.text != explorer.baseline.text:
+        if explorer.state.text != explorer.baseline.text:
             explorer.undone.append(explorer.baseline)
 
 
 class KeysLine(Footer):
-    """Textual's footer, without the keys of actions that the model has not.
+    """Textual's footer with as many keys as fit, without the actions that the model does not support.
 
-    Textual keeps each of its earlier keys in memory unless its own `compact` changes.
+    Textual's footer keeps its replaced keys in memory until its attribute `compact` changes.
     """
 
     def compose(self) -> ComposeResult:
         explorer = cast(Explorer, self.app)
+        room = explorer.size.width
         for key in super().compose():
-            if getattr(key, "action", None) not in explorer.missing_actions:
+            if isinstance(key, FooterKey) and key.action not in explorer.missing_actions:
+                room -= cell_len(f" {key.key_display} {key.description} ")
+                if room < 0:
+                    return
                 yield key
 
     async def recompose(self) -> None:
@@ -224,10 +243,50 @@ class KeysDialog(ModalScreen[None]):
             yield Static(table)
 
 
+class SourcesDialog(ModalScreen[None]):
+    """The sources of a token: the text before it, shaded by effect, and a line per unit."""
+
+    BINDINGS = [Binding("escape,s,q,enter", "dismiss(None)", "leave")]  # noqa: RUF012
+
+    AUTO_FOCUS = "VerticalScroll"
+
+    def __init__(self, found: "TokenSources") -> None:
+        super().__init__()
+        self.found = found
+
+    def compose(self) -> ComposeResult:
+        found, canvas = self.found, Canvas(80, not self.app.no_color, True, light=not self.app.current_theme.dark)
+        token = printable(found.text.shown[found.place])
+        largest = max(float(found.effects.max()), 0.0) or 1.0
+        names = [printable(name) for name in found.names]
+        text = Text()
+        for name, effect in zip(names, found.effects.tolist(), strict=True):
+            text.append(name, ground(effect / largest, canvas) if effect > 0 else "")
+            text.append(" ")
+        text.append(token, "bold underline")
+        table = Table.grid(padding=(0, 2))
+        for justify in ("left", "right", "right", "right"):
+            table.add_column(justify=justify)  # type: ignore[arg-type]
+        table.add_row("before it", "effect", "share", "length", style="bold")
+        for number in (-found.effects).argsort():
+            cells = (found.effects[number], found.shares[number], found.lengths[number])
+            table.add_row(Text(shorten(names[number], 40)), *(f"{cell:.2f}" for cell in cells))
+        about = (
+            f"effect: by how many nats {token} is less likely if these words are hidden from all other tokens. share: "
+            "their share of the attention of the row that predicts it, without the first token. length: the share that "
+            "their length would give."
+        )
+        with VerticalScroll():
+            yield Static(text)
+            yield Static("")
+            yield Static(table)
+            yield Static(Text("\n".join(["", *found.notes, about])))
+
+
 # --- saving --------------------------------------------------------------------------------------------
 
 
-def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, watch: Watch | None = None) -> None:
+def save(session: Session, state: ScreenState, path: Path, pad_to: int | None, watch: Watch | None = None) -> None:
     """Save a picture of the selected head, a page of all heads, or their record.
 
     Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
@@ -235,54 +294,52 @@ def save(session: Session, look: ScreenState, path: Path, pad_to: int | None, wa
     from attncli.page import Start, document
 
     suffix = check_suffix(path, (*PICTURES, *document.SUFFIXES, *RECORDS), "a picture, a page or a record")
-    asked = look.session_request(pad_to)
+    asked = state.session_request(pad_to)
     if suffix in document.SUFFIXES:
         from attncli.models.engine import NEURONS
 
-        selected = look.selected()
+        selected = state.selected()
         record = row_shares(session.record(replace(asked, vectors=NEURONS), watch))
-        start = Start("heads", look.query, special=look.special, head=(selected.layer, selected.head))
+        start = Start("heads", state.query, special=state.special, head=(selected.layer, selected.head))
         document.save_page(document.page(record, start), path)
         return
     record = session.record(asked, watch)
     if suffix in PICTURES:
-        record.figure(path, layers=look.layer, heads=look.head, special=look.special)
+        record.figure(path, layers=state.layer, heads=state.head, special=state.special)
     else:
         save_records([record], path)
 
 
-RUN_ONLY = ("--mask", "--measure", "--pad-to", "--pair")  # options that `generate` does not have
+RUN_ONLY = ("--mask", "--measure", "--pad-to", "--pair", "--unit")  # options that `generate` does not have
 
 
-def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
-    """Return the command line that prints this head, or, as far as `diff` supports the comparison, its change; of a
-    written text the one that writes it.
+def command(state: ScreenState, opening: Opening, pad_to: int | None, before: Texts | None = None) -> str | None:
+    """Return the command line that prints this head, or its change if `diff` supports the comparison.
 
-    None if the text could harm a terminal.
+    For a written text, return the command that writes it. None if the text could harm a terminal.
     """
-    without = ",".join(filter(None, (opening.without, heads_list(look.without))))
-    texts = [look.text.text]
-    compared = look.against == "whole" and not opening.without
-    if look.against == "before" and before is not None and before.pair == look.text.pair and not without:
-        compared, texts = True, [before.text, look.text.text]
-    words = ["attncli", "diff" if compared else "run", "-l", str(look.layer), "-H", str(look.head)]
-    if look.written:
-        words, texts = ["attncli", "generate", "--max-tokens", str(len(look.written))], [look.text.text]
+    without = ",".join(filter(None, (opening.without, heads_list(state.without))))
+    texts = [state.text.text]
+    compared = state.against == "whole" and not opening.without
+    if state.against == "before" and before is not None and before.pair == state.text.pair and not without:
+        compared, texts = True, [before.text, state.text.text]
+    words = ["attncli", "diff" if compared else "run", "-l", str(state.layer), "-H", str(state.head)]
+    if state.written:
+        words, texts = ["attncli", "generate", "--max-tokens", str(len(state.written))], [state.text.text]
     for option, given, usual in (
-        ("-m", look.model, "minilm"),
-        ("--mask", look.mask, None),
-        ("--measure", look.measure, "weight"),
+        ("-m", state.model, "minilm"),
+        ("--mask", state.mask, None),
+        ("--measure", state.measure, "weight"),
         ("--engine", opening.engine, "auto"),
         ("--device", opening.device, "auto"),
         ("--dtype", opening.dtype, "float32"),
         ("--without", without, ""),
         ("--pad-to", pad_to, None),
-        ("--pair", look.text.pair, None),
+        ("--pair", state.text.pair, None),
+        ("--unit", state.unit, "token"),
     ):
-        if given != usual and not (look.written and option in RUN_ONLY):
+        if given != usual and not (state.written and option in RUN_ONLY):
             words += [option, str(given)]
-    if look.words and not look.written:
-        words.append("--words")
     line = shlex.join([*words, *(["--"] if any(text.startswith("-") for text in texts) else []), *texts])
     return line if printable(line) == line else None
 
@@ -291,7 +348,7 @@ def command(look: ScreenState, opening: Opening, pad_to: int | None, before: Tex
 
 
 class _Call(Message):
-    """A call that a thread leaves to the screen. watch: that of the task, if Esc can stop it."""
+    """A function that a thread passes to the screen. watch: the watch of its task, if Esc can stop it."""
 
     def __init__(self, call: Callable[[], None], watch: "Job | None" = None) -> None:
         super().__init__()
@@ -300,10 +357,10 @@ class _Call(Message):
 
 
 class Job(Watch):
-    """The progress of a task that Esc can stop. Its answer is ignored after that, however late it comes."""
+    """The progress of a task that Esc can stop. An answer that arrives after that is ignored."""
 
     def __init__(self, name: str, show: Callable[["Job"], None]) -> None:
-        """name: what it does, "running minilm". show: called, by the task's thread, when the share has changed."""
+        """name: the task in words, such as "running minilm". show: called by the task's thread as the share changes."""
         super().__init__(self.advance)
         self.name = name
         self.show = show
@@ -318,7 +375,7 @@ class Job(Watch):
 
     @property
     def long(self) -> bool:
-        """True if the screen names it, so that Esc stops it."""
+        """True once the task has run so long that the screen names it and Esc stops it."""
         return time.monotonic() - self.began > LONG
 
     def __str__(self) -> str:
@@ -327,12 +384,12 @@ class Job(Watch):
 
 
 class WritingJob(Job):
-    """The progress of a model that writes on. look: the state from which it began. ids, text: what it wrote so far."""
+    """The progress of a model that writes on. state: the state from which it began. ids, text: what it wrote so far."""
 
-    def __init__(self, look: ScreenState, show: Callable[[Job], None]) -> None:
-        super().__init__(f"writing with {look.model}", show)
-        self.look = look
-        self.ids = look.written
+    def __init__(self, state: ScreenState, show: Callable[[Job], None]) -> None:
+        super().__init__(f"writing with {state.model}", show)
+        self.state = state
+        self.ids = state.written
         self.text = ""
 
     def note(self, ids: tuple[int, ...], text: str) -> None:
@@ -340,13 +397,13 @@ class WritingJob(Job):
         self.ids, self.text = ids, text
 
 
-IDLE = 0.4  # seconds without a request until the usual weights are computed
-LONG = 0.5  # seconds after which running work is named
+IDLE = 0.4  # seconds after the last answer until the usual weights are computed
+LONG = 0.5  # seconds after which the screen names a running task
 
 
-def need_same_content(look: ScreenState, other: ScreenState) -> bool:
+def need_same_content(state: ScreenState, other: ScreenState) -> bool:
     """Return True if both states need the same answer."""
-    return replace(look, **{name: getattr(other, name) for name in HELD}) == other
+    return replace(state, **{name: getattr(other, name) for name in HELD}) == other
 
 
 DARK, LIGHT = "textual-dark", "textual-light"
@@ -361,15 +418,23 @@ FRAME = 2  # lines of a pane's border
 LEGEND = 3  # lines below the grid of heads, at most
 
 
+def darkened(theme: TerminalTheme) -> TerminalTheme:
+    """Return a theme whose colours, other than greys, can be read as text on a light background."""
+    colours = [theme.ansi_colors[number] for number in range(16)]
+    dark = [colour if len(set(colour)) == 1 else tuple(int(0.64 * part) for part in colour) for colour in colours]
+    return TerminalTheme(theme.background_color, theme.foreground_color, dark[:8], dark[8:])  # type: ignore[arg-type]
+
+
 class MainScreen(Screen[None]):
     """The screen with the panes. They are arranged before Textual lays it out, so that each is drawn once."""
 
     def on_resize(self, event: Resize) -> None:
         cast(Explorer, self.app).arrange(event.size)
+        self.refresh_bindings()  # the footer shows the keys that fit
 
 
 class Explorer(App[None]):
-    """The screen of one session. `look` is its state, and `answer` the last answer, which is displayed."""
+    """The screen of one session. `state` is its current state, and `answer` the displayed answer."""
 
     BINDINGS = bindings()
     CSS_PATH = Path(__file__).with_name("explorer.tcss")
@@ -380,7 +445,7 @@ class Explorer(App[None]):
     def __init__(
         self,
         session: Session,
-        look: ScreenState,
+        state: ScreenState,
         pad_to: int | None = None,
         begin: tuple[str | None, str | None] = (None, None),
     ) -> None:
@@ -388,41 +453,43 @@ class Explorer(App[None]):
         super().__init__()
         self.begin = begin
         self.session = session
-        self.given = look.text.text
-        self.look = look = replace(look, text=look.text._replace(text=look.text.text[:LONGEST]))
+        self.given = state.text.text
+        self.state = state = replace(state, text=state.text._replace(text=state.text.text[:LONGEST]))
         self.pad_to = pad_to
         self.answer: ScreenContent | None = None
         self.before: Texts | None = None
-        self.baseline = look
+        self.baseline = state
         self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
-        self.was_cut = ""  # what to say of a text that has just been cut
-        self.about_text = ""  # that of the text in the field
+        self.was_cut = ""  # the notice about a text that was just cut
+        self.about_text = ""  # the notice about the text in the field
         self.alone = 0
-        self.pane = PANES[0]  # the focused one
-        self.other = "map"  # the last focused one except the findings
+        self.pane = PANES[0]  # the focused pane
+        self.other = "map"  # the last focused pane except the findings
         self.follow = begin == (None, None)  # True if the next answer selects its first finding
         self.effect: tuple[tuple[int, int], tuple[int, int]] | None = None  # the selected head, and the silenced one
         self.work: Job | None = None
         self.saving: Job | None = None
         self.named = False  # True if the status line names work
-        self.unsettled = False  # True if a model was opened since the last `settle`
+        self.unsettled = False  # True if a model was opened since the last `freeze_objects`
         self.arranged = self.room
         self.newest = Newest("attncli-explore")
         self.keeping = ThreadPoolExecutor(1, "attncli-keep")
+        self.theme = LIGHT if is_light_terminal() else DARK
+        self.ansi_theme_light = darkened(self.ansi_theme_light)
         self.idle: Timer | None = None
 
     def get_default_screen(self) -> MainScreen:
         return MainScreen(id="_default")
 
     def on_mount(self) -> None:
-        """Restore the terminal also after TERM and HUP, and open the model."""
+        """Make TERM and HUP restore the terminal too, and open the model."""
         self.shown_before, warnings.showwarning = warnings.showwarning, self.show_warning
         for number in (getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)):
             with suppress(NotImplementedError, RuntimeError, ValueError):  # unsupported here, or not the main thread
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
         self.panes[self.pane].focus()
-        self.say(f"opening {self.look.model} ...")
+        self.say(f"opening {self.state.model} ...")
         self.set_interval(LONG, self.show_work)
         self.call_after_refresh(self.ask)  # importing torch, in a thread, would delay the first screen
 
@@ -438,23 +505,23 @@ class Explorer(App[None]):
         if self.newest.closed:
             return
         self.notices = [self.about_text] if self.about_text else []
-        look, before, over = self.look, self.before, self.session.usuals.get(self.usual_of(self.look))
-        opened = (look.model, "") in self.session.engines
-        self.work = Job(f"{'running' if opened else 'opening'} {look.model}", self.tell_share)
+        state, before, over = self.state, self.before, self.session.usuals.get(self.usual_of(self.state))
+        opened = (state.model, "") in self.session.engines
+        self.work = Job(f"{'running' if opened else 'opening'} {state.model}", self.tell_share)
 
         def answer(watch: Watch) -> Callable[[], None]:
-            made = screen_content(self.session, look, before, self.pad_to, over, watch)
+            made = screen_content(self.session, state, before, self.pad_to, over, watch)
             self.unsettled = self.unsettled or not opened
             return lambda: self.show_answer(made)
 
-        self.newest.ask(self.then(answer, look), whose="look", watch=self.work)
+        self.newest.ask(self.then(answer, state), whose="state", watch=self.work)
         if self.idle is not None:
             self.idle.stop()
 
     def then(
-        self, work: Callable[[Watch], Callable[[], None]], look: ScreenState | None = None
+        self, work: Callable[[Watch], Callable[[], None]], state: ScreenState | None = None
     ) -> Callable[[Watch], None]:
-        """Return a function that does the work in a thread. The screen calls what it returns, or shows its failure."""
+        """Return a function that does the work in a thread. The screen calls the work's result, or shows its error."""
 
         def done(watch: Watch) -> None:
             stoppable = watch if isinstance(watch, Job) else None
@@ -463,15 +530,15 @@ class Explorer(App[None]):
             except SupersededError:
                 pass
             except (RequestError, OSError, MemoryError) as error:
-                self.fail(printable(str(error) or "not enough memory"), look, stoppable)
+                self.fail(printable(str(error) or "not enough memory"), state, stoppable)
             except Exception as error:  # noqa: BLE001  # no text may end the program
-                self.fail(f"a mistake in attncli: {first_line(error)}", look, stoppable)
+                self.fail(f"a bug in attncli: {first_line(error)}", state, stoppable)
 
         return done
 
-    def fail(self, said: str, look: ScreenState | None, watch: Job | None = None) -> None:
-        """Let the screen show an error. look: the requested state, if any."""
-        self.post_message(_Call(lambda: self.show_error(said, look), watch))
+    def fail(self, error: str, state: ScreenState | None, watch: Job | None = None) -> None:
+        """Let the screen show an error. state: the requested state, if any."""
+        self.post_message(_Call(lambda: self.show_error(error, state), watch))
 
     @on(_Call)
     def do(self, message: _Call) -> None:
@@ -508,7 +575,7 @@ class Explorer(App[None]):
             self.return_to_answer()
         else:
             self.saving = None
-        if isinstance(running, WritingJob) and running.ids != running.look.written:
+        if isinstance(running, WritingJob) and running.ids != running.state.written:
             self.show_written(running)  # what it wrote so far stays
         self.say(f"stopped {running.name}")
         return True
@@ -516,41 +583,41 @@ class Explorer(App[None]):
     def return_to_answer(self) -> None:
         """Return to the state of the last answer, if there is one, with the selection unchanged."""
         if self.answer is not None:
-            held = {name: getattr(self.look, name) for name in HELD}
-            self.look = replace(self.answer.look, **held).restrict_to(self.answer.record, self.answer.first)
+            held = {name: getattr(self.state, name) for name in HELD}
+            self.state = replace(self.answer.state, **held).restrict_to(self.answer.record, self.answer.first)
             self.follow = False
             self.redraw()
 
-    def usual_of(self, look: ScreenState) -> Hashable:
-        return self.session.usual_kind(look.session_request(self.pad_to))
+    def usual_of(self, state: ScreenState) -> Hashable:
+        return self.session.usual_kind(state.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
         """Compute the usual weights once for each model, mask and measure, after the first maps.
 
-        `settle` also waits for them, since it delays drawing.
+        Only then call `freeze_objects`, because it would delay the first drawing.
         """
         if self.newest.closed or self.answer is None or self.work is not None:
             return
-        if self.usual_of(self.look) not in self.session.usuals:
-            look = self.look
+        if self.usual_of(self.state) not in self.session.usuals:
+            state = self.state
             work = self.work = Job("computing usual weights", self.tell_share)
 
             def usual(watch: Watch) -> Callable[[], None]:
-                self.session.usual(look.session_request(self.pad_to), watch)
+                self.session.usual(state.session_request(self.pad_to), watch)
                 if self.unsettled:
                     self.unsettled = False
-                    settle()
+                    freeze_objects()
                 return lambda: self.ask() if self.work is work else None
 
-            self.newest.ask(self.then(usual, look), whose="look", watch=self.work)
+            self.newest.ask(self.then(usual, state), whose="state", watch=self.work)
 
     def show_answer(self, answer: ScreenContent) -> None:
         before = self.answer
-        first, known = before is None, before is not None and need_same_content(before.look, answer.look)
+        first, known = before is None, before is not None and need_same_content(before.state, answer.state)
         same_grid = before is not None and before.record.layers == answer.record.layers
         self.answer = answer
-        self.look = self.look.restrict_to(answer.record, answer.first)
-        if need_same_content(answer.look, self.look):
+        self.state = self.state.restrict_to(answer.record, answer.first)
+        if need_same_content(answer.state, self.state):
             self.work = None
             self.select_finding(answer, before)
         if not same_grid:
@@ -564,18 +631,18 @@ class Explorer(App[None]):
         if first:
             self.hold_first(answer.record.model)
             self.ask_usual()
-            self.set_timer(IDLE, lambda: self.wake(answer.look.model))
+            self.set_timer(IDLE, lambda: self.wake(answer.state.model))
         elif self.work is None:
             self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def cut_given(self) -> None:
         """Cut the text of the command line, now that the model is open, unless another one is typed already."""
-        if self.answer is None or self.look.text != self.answer.look.text:
+        if self.answer is None or self.state.text != self.answer.state.text:
             return
-        text = self.look.text._replace(text=self.cut_text(self.given))
+        text = self.state.text._replace(text=self.cut_text(self.given))
         if self.was_cut:
-            self.look = self.look.with_text(text)
-            self.answer = replace(self.answer, look=self.answer.look.with_text(text))
+            self.state = self.state.with_text(text)
+            self.answer = replace(self.answer, state=self.answer.state.with_text(text))
             self.about_text, self.was_cut = self.was_cut, ""
             self.notices = [self.about_text]
             self.show_text()
@@ -583,7 +650,7 @@ class Explorer(App[None]):
     @property
     def missing_actions(self) -> tuple[str, ...]:
         """The actions that are not offered: an encoder writes nothing."""
-        return ("write", "rewrite") if self.answer is None or self.answer.record.kind == "encoder" else ()
+        return ("write", "rewrite", "sources") if self.answer is None or self.answer.record.kind == "encoder" else ()
 
     def wake(self, model: str) -> None:
         """Import torch and open the model in it in the background, unless the explorer is being closed."""
@@ -591,30 +658,30 @@ class Explorer(App[None]):
             self.keeping.submit(self.session.wake, model)
 
     def select_finding(self, answer: ScreenContent, before: ScreenContent | None) -> None:
-        """Select a finding at the start, until a key selects something else, and after silencing a head and writing.
+        """Select a finding if `follow` is True: at the start, after silencing a head, and after writing.
 
-        It is the first one. Of written tokens it is the first new one, or the one whose row is selected already.
+        Select the first finding. In a written text, keep the selected token, or select the first new one.
         before: the last answer.
         """
         if not self.follow or not answer.findings:
             return
         finding = answer.findings[0]
         if answer.record.written is not None:
-            finding = answer.findings[self.look.finding(answer.findings) or 0]
-            ids = () if before is None else before.look.written
-            if answer.look.written != ids:
-                new = shared(ids, answer.look.written)
+            finding = answer.findings[self.state.finding(answer.findings) or 0]
+            ids = () if before is None else before.state.written
+            if answer.state.written != ids:
+                new = shared(ids, answer.state.written)
                 rows = [-1 if one.query is None else answer.known[one.query] for one in answer.findings]
                 finding = next((one for one, row in zip(answer.findings, rows, strict=True) if row >= new), finding)
-        self.look = replace(self.look, **finding.selection)
-        if self.effect is not None and self.look.layer is not None and self.look.head is not None:
-            self.effect = (self.look.layer, self.look.head), self.effect[1]
+        self.state = replace(self.state, **finding.selection)
+        if self.effect is not None and self.state.layer is not None and self.state.head is not None:
+            self.effect = (self.state.layer, self.state.head), self.effect[1]
 
     def hold_first(self, model: ModelInfo) -> None:
         """Select the head that was named on the command line."""
         layer, head = self.begin
         try:
-            if layer is None and head is not None and name_layers(head):
+            if layer is None and head is not None and all_name_layers(head):
                 layer, head = map(str, choose_head("all", head, model.layers, model.heads))
             if layer is not None:
                 self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
@@ -623,12 +690,12 @@ class Explorer(App[None]):
         except RequestError as error:
             self.say(str(error), wrong=True)
 
-    def show_error(self, said: str, look: ScreenState | None) -> None:
+    def show_error(self, error: str, state: ScreenState | None) -> None:
         """Show an error, and return to the state of the last answer if the current one has none."""
-        if look is not None and need_same_content(look, self.look):
+        if state is not None and need_same_content(state, self.state):
             self.work = None
             self.return_to_answer()
-        self.say(said, wrong=True)
+        self.say(error, wrong=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if issubclass(category, Notice):
@@ -646,12 +713,12 @@ class Explorer(App[None]):
 
     @property
     def text_so_far(self) -> str | None:
-        """Return what the model has written while it writes on."""
+        """The text that the model has written so far, while it writes."""
         return self.work.text if isinstance(self.work, WritingJob) else None
 
     @property
     def room(self) -> tuple[int, int]:
-        """Return the lines of the written text with what it replaces, and those of the selected cell's numbers."""
+        """The numbers of lines for the written text and the text that it replaces, and for the selected cell."""
         if self.answer is None:
             return int(self.text_so_far is not None), CELL
         lines = 1 if self.text_so_far is not None else bool(self.answer.written) + bool(self.answer.earlier)
@@ -661,7 +728,7 @@ class Explorer(App[None]):
     def hold(self, **changes: Any) -> None:
         """Change the selection within the current answer."""
         self.follow = False
-        self.look = replace(self.look, **changes)
+        self.state = replace(self.state, **changes)
         self.redraw()
 
     def say(self, text: str, wrong: bool = False) -> None:
@@ -675,16 +742,20 @@ class Explorer(App[None]):
 
         The mask's name comes from the record, since causal networks always use their own.
         """
-        look = self.answer.look if self.answer is not None else self.look
-        mask = self.answer.record.mask_name if self.answer is not None else look.mask
-        against = {"": [], "before": ["compared with the previous sentence"], "whole": ["compared with every head"]}
+        state = self.answer.state if self.answer is not None else self.state
+        mask = self.answer.record.mask_name if self.answer is not None else state.mask
+        against = {
+            "": [],
+            "before": ["compared with the previous sentence"],
+            "whole": ["compared with all heads active"],
+        }
         return [
-            model_name(look.model),
+            model_name(state.model),
             f"mask {mask}",
-            *(["norms"] if look.measure == "norm" else []),
-            *(["words"] if look.words else []),
-            *([f"without {', '.join(f'{layer}.{head}' for layer, head in look.without)}"] if look.without else []),
-            *against[look.against],
+            *(["norms"] if state.measure == "norm" else []),
+            *([f"{state.unit}s"] if state.unit != "token" else []),
+            *([f"without {', '.join(f'{layer}.{head}' for layer, head in state.without)}"] if state.without else []),
+            *against[state.against],
             *self.notices[:1],
         ]
 
@@ -696,10 +767,10 @@ class Explorer(App[None]):
             self.panes[self.pane].move(across, down)
 
     def move_head(self, across: int, down: int) -> None:
-        if self.answer is not None and self.look.layer is not None:
+        if self.answer is not None and self.state.layer is not None:
             layers, heads = self.answer.record.layers, self.answer.record.heads
-            layer = step_through(layers, self.look.layer, down) if down else self.look.layer
-            self.hold(layer=layer, head=step_through(heads, self.look.head, across) if across else self.look.head)
+            layer = step_through(layers, self.state.layer, down) if down else self.state.layer
+            self.hold(layer=layer, head=step_through(heads, self.state.head, across) if across else self.state.head)
 
     def move_cell(self, across: int, down: int) -> None:
         if across:
@@ -715,24 +786,24 @@ class Explorer(App[None]):
         if not findings:
             self.say("no map changed" if self.answer.found is not None else "no head stands out")
             return
-        here = self.look.finding(findings)
+        here = self.state.finding(findings)
         number = 0 if here is None else (here + step) % len(findings)
         self.hold(**findings[number].selection)
 
     def action_query(self, step: int) -> None:
-        if self.answer is not None and self.look.head is not None:
-            queries, _ = self.look.selected().sides(self.answer.record)
-            self.hold(query=step_through(queries, self.look.query, step))
+        if self.answer is not None and self.state.head is not None:
+            queries, _ = self.state.selected().sides(self.answer.record)
+            self.hold(query=step_through(queries, self.state.query, step))
 
     def action_key(self, step: int) -> None:
-        if self.answer is not None and self.look.head is not None:
-            queries, keys = self.look.selected().sides(self.answer.record)
-            query = queries[0] if self.look.query is None else self.look.query
-            self.hold(query=query, key=step_through(keys, self.look.key, step))
+        if self.answer is not None and self.state.head is not None:
+            queries, keys = self.state.selected().sides(self.answer.record)
+            query = queries[0] if self.state.query is None else self.state.query
+            self.hold(query=query, key=step_through(keys, self.state.key, step))
 
     def action_other_side(self) -> None:
-        if self.answer is not None and self.look.key is not None and self.answer.record.key_tokens is None:
-            self.hold(query=self.look.key, key=self.look.query)
+        if self.answer is not None and self.state.key is not None and self.answer.record.key_tokens is None:
+            self.hold(query=self.state.key, key=self.state.query)
 
     def action_let_go(self) -> None:
         if self.stop_work():
@@ -743,77 +814,80 @@ class Explorer(App[None]):
             self.hold(query=None, key=None)
 
     def action_special(self) -> None:
-        self.hold(special=not self.look.special, query=None, key=None)
+        self.hold(special=not self.state.special, query=None, key=None)
 
     # --- changes that need a new answer ---------------------------------------------------------------------
 
-    def change(self, look: ScreenState) -> None:
+    def change(self, state: ScreenState) -> None:
         """Change the state and request its answer. Undo returns to the previous state."""
-        self.undone.append(self.look)
-        self.look = look
+        self.undone.append(self.state)
+        self.state = state
         self.ask()
 
     def action_mask(self) -> None:
-        used = self.look.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
-        self.change(replace(self.look, mask=step_through(choices.names(choices.MaskName), used, 1)))
+        used = self.state.mask or (self.answer.record.mask_name if self.answer is not None else "padding")
+        self.change(replace(self.state, mask=step_through(choices.names(choices.MaskName), used, 1)))
 
     def action_measure(self) -> None:
-        self.change(replace(self.look, measure=step_through(choices.names(choices.MeasureName), self.look.measure, 1)))
+        self.change(
+            replace(self.state, measure=step_through(choices.names(choices.MeasureName), self.state.measure, 1))
+        )
 
-    def action_words(self) -> None:
-        self.change(replace(self.look, words=not self.look.words, query=None, key=None))
+    def action_unit(self) -> None:
+        unit = step_through(choices.names(choices.LiveUnit), self.state.unit, 1)
+        self.change(replace(self.state, unit=unit, query=None, key=None))
 
     def action_silence(self) -> None:
-        if self.look.layer is None or self.look.head is None:
+        if self.state.layer is None or self.state.head is None:
             self.say(NOTHING_YET)
             return
-        head = self.look.layer, self.look.head
+        head = self.state.layer, self.state.head
         if self.effect is not None and self.effect[0] == head:  # pressed again: restore the head silenced before
             head = self.effect[1]
-        silenced = self.look.toggle_silenced(*head)
-        restored = head in self.look.without
+        silenced = self.state.toggle_silenced(*head)
+        restored = head in self.state.without
         self.change(replace(silenced, layer=head[0], head=head[1]) if restored else silenced)
         self.follow, self.effect = not restored, None if restored else (head, head)
 
     def action_compare(self) -> None:
-        if self.look.against:
-            self.change(replace(self.look, against=""))
-        elif self.look.written and self.look.without:
-            self.change(replace(self.look, against="whole"))
-        elif self.look.written:
-            self.say("a written text is compared with every head: silence one (x)")
+        if self.state.against:
+            self.change(replace(self.state, against=""))
+        elif self.state.written and self.state.without:
+            self.change(replace(self.state, against="whole"))
+        elif self.state.written:
+            self.say("a written text is compared with the same text with all heads active: silence a head first (x)")
         elif self.before is None:
             self.say("there is no previous sentence: type another one (i)")
         else:
-            self.change(replace(self.look, against="before"))
+            self.change(replace(self.state, against="before"))
 
     def action_write(self) -> None:
         """Write on from the end of the text."""
-        self.write(self.look)
+        self.write(self.state)
 
     def action_rewrite(self) -> None:
         """Write again from the selected written token."""
-        kept = None if self.answer is None else self.answer.kept(self.look.query)
+        kept = None if self.answer is None else self.answer.kept(self.state.query)
         if kept is None:
-            self.say("select a written token: n and p go through them" if self.look.written else NOTHING_WRITTEN)
+            self.say("select a written token: n and p go through them" if self.state.written else NOTHING_WRITTEN)
             return
-        self.write(replace(self.look, written=self.look.written[:kept], earlier=self.look.written))
+        self.write(replace(self.state, written=self.state.written[:kept], earlier=self.state.written))
 
-    def write(self, look: ScreenState) -> None:
+    def write(self, state: ScreenState) -> None:
         """Write on from a state. Esc stops it, and what it wrote so far stays."""
         if self.newest.closed:
             return
-        work = self.work = WritingJob(look, self.tell_share)
+        work = self.work = WritingJob(state, self.tell_share)
 
         def written(watch: Watch) -> Callable[[], None]:
             def tell(ids: tuple[int, ...], text: str) -> None:
                 work.note(ids, text)
                 self.post_message(_Call(self.show_progress, work))
 
-            self.session.write(look.session_request(), WRITES, watch, tell)
+            self.session.write(state.session_request(), WRITES, watch, tell)
             return lambda: self.show_written(work) if self.work is work else None
 
-        self.newest.ask(self.then(written, self.look), whose="look", watch=work)
+        self.newest.ask(self.then(written, self.state), whose="state", watch=work)
         self.show_progress()
 
     def show_progress(self) -> None:
@@ -824,47 +898,71 @@ class Explorer(App[None]):
 
     def show_written(self, work: WritingJob) -> None:
         """Request the maps of the text with what was written."""
-        look = work.look
-        alike = not look.written or look.written_without == look.without
+        state = work.state
+        same_heads = not state.written or state.written_without == state.without
         self.change(
             replace(
-                self.look,
+                self.state,
                 written=work.ids,
-                written_without=look.without if alike else None,
-                earlier=look.earlier,
-                against="whole" if look.without and self.look.against else "",
+                written_without=state.without if same_heads else None,
+                earlier=state.earlier,
+                against="whole" if state.without and self.state.against else "",
             )
         )
         self.follow = True
+
+    def action_sources(self) -> None:
+        """Measure what the selected token rests on, and show it."""
+        if self.answer is None or self.state.query is None or self.newest.closed:
+            self.say("select a token first: ↑ and ↓ in the map or in the tokens")
+            return
+        place, asked = self.state.query, self.state.session_request(self.pad_to)
+        if self.state.unit != "token":
+            self.say("only tokens have sources: press w until the units are tokens")
+            return
+        work = self.work = Job("measuring sources", self.tell_share)
+
+        def measured(watch: Watch) -> Callable[[], None]:
+            found = self.session.sources(asked, place, watch)
+
+            def show() -> None:
+                self.work = None
+                self.redraw()
+                self.push_screen(SourcesDialog(found))
+
+            return lambda: show() if self.work is work else None
+
+        self.newest.ask(self.then(measured, self.state), whose="state", watch=work)
+        self.say(f"{work} ...")
 
     def action_undo(self) -> None:
         if not self.undone:
             self.say("there is nothing to undo")
             return
-        self.look, self.about_text = self.undone.pop(), ""
+        self.state, self.about_text = self.undone.pop(), ""
         self.show_text()
         self.ask()
 
     def show_text(self) -> None:
         """Put the current text into the field without a new request."""
         with self.prevent(self.field.Changed):
-            self.field.value = self.look.text.text
+            self.field.value = self.state.text.text
 
     def action_model(self) -> None:
         models = self.session.models
         if len(models) == 1:
             self.say("there is only one model: attncli explore -m A,B opens two")
         else:
-            look = replace(self.look.with_text(self.look.text), model=step_through(models, self.look.model, 1))
-            self.change(replace(look, without=(), against="", query=None, key=None))
+            state = replace(self.state.with_text(self.state.text), model=step_through(models, self.state.model, 1))
+            self.change(replace(state, without=(), against="", query=None, key=None))
             self.say(f"{self.work} ...")
 
     def action_pair(self) -> None:
         def set_pair(pair: str | None) -> None:
             if pair is not None:
-                self.change(self.look.with_text(self.look.text._replace(pair=pair or None)))
+                self.change(self.state.with_text(self.state.text._replace(pair=pair or None)))
 
-        self.push_screen(LineDialog("second text (empty for none)", self.look.text.pair or ""), set_pair)
+        self.push_screen(LineDialog("second text (empty for none)", self.state.text.pair or ""), set_pair)
 
     @property
     def field(self) -> Input:
@@ -880,11 +978,11 @@ class Explorer(App[None]):
         def save_as(name: str | None) -> None:
             if not name:
                 return
-            path, look = Path(name).expanduser(), self.look
+            path, state = Path(name).expanduser(), self.state
 
             def keep(watch: Watch) -> Callable[[], None]:
                 try:
-                    save(self.session, look, path, self.pad_to, watch)
+                    save(self.session, state, path, self.pad_to, watch)
                 finally:
                     self.saving = None if self.saving is watch else self.saving
                 return lambda: self.say(f"saved {path}")
@@ -894,13 +992,13 @@ class Explorer(App[None]):
             self.keeping.submit(self.then(keep), self.saving)  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
-        self.push_screen(LineDialog(question, f"attention-{self.look.layer}.{self.look.head}.png"), save_as)
+        self.push_screen(LineDialog(question, f"attention-{self.state.layer}.{self.state.head}.png"), save_as)
 
     def action_copy(self) -> None:
-        if self.look.written and (self.look.written_without != self.look.without or self.look.text.pair):
+        if self.state.written and (self.state.written_without != self.state.without or self.state.text.pair):
             self.say("no command writes this text: S saves it")
             return
-        line = command(self.look, self.session.by_name[self.look.model], self.pad_to, self.before)
+        line = command(self.state, self.session.by_name[self.state.model], self.pad_to, self.before)
         if line is None:
             self.say("the text has characters that could control a terminal, so the command is not copied")
         else:
@@ -947,7 +1045,7 @@ class Explorer(App[None]):
         self.push_screen(KeysDialog())
 
     def compose(self) -> ComposeResult:
-        yield TextField(self.look.text.text, placeholder="a sentence", id="text")
+        yield TextField(self.state.text.text, placeholder="a sentence", id="text")
         yield WrittenPane(id="written")
         yield StatusPane(id="status")
         with Container(id="main"):
@@ -964,25 +1062,25 @@ class Explorer(App[None]):
 
     @on(Input.Changed, "#text")
     def typed(self, event: Input.Changed) -> None:
-        text = self.look.text._replace(text=event.value)
-        if text == self.look.text:
+        text = self.state.text._replace(text=event.value)
+        if text == self.state.text:
             return
         if text != self.baseline.text:
             self.before = self.baseline.text
-        self.look = self.look.with_text(text)
+        self.state = self.state.with_text(text)
         self.about_text, self.was_cut = self.was_cut, ""
         self.ask()
 
     def cut_text(self, text: str) -> str:
-        """Return the part of a text that the model reads, as far as it is open, and at most LONGEST characters."""
-        kept, engine = text[:LONGEST], self.session.engines.get((self.look.model, ""))
+        """Cut a text to LONGEST characters, and to what the model reads, if it is open."""
+        kept, engine = text[:LONGEST], self.session.engines.get((self.state.model, ""))
         if engine is not None:
             with no_notices(), suppress(RequestError):
                 tokens = engine.tokenizer.encode(kept)
                 if len(tokens) == engine.tokenizer.max_tokens:
-                    kept = kept[: max(end for _, end in tokens.offsets)] or kept  # no offsets are known
+                    kept = kept[: max(end for _, end in tokens.offsets)] or kept  # if offsets are unknown
         if len(kept) < len(text):
-            reader = "the field" if len(kept) == LONGEST else self.look.model
+            reader = "the field" if len(kept) == LONGEST else self.state.model
             self.was_cut = f"the first {len(kept):,} of {len(text):,} characters: {reader} takes no more"
         return kept
 
@@ -991,9 +1089,9 @@ class Explorer(App[None]):
         self.panes[self.pane].focus()
 
     def arrange(self, size: Size | None = None) -> None:
-        """Show the panes that have room: all of them, or the findings with others, or the focused one alone.
+        """Show the panes that fit: all of them, or the findings with others, or the focused one alone.
 
-        size: that of the screen, if it is only about to be.
+        size: the new size of the screen, before Textual applies it.
         """
         width, height = size or self.size
         height -= LINES + sum(self.room)

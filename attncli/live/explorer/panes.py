@@ -16,6 +16,7 @@ from textual.widget import Widget
 from attncli.analysis.difference import Difference, difference
 from attncli.analysis.edges import Edge, Usual, edges, telling_head
 from attncli.analysis.patterns import HeadSummary, row_shares, summarise
+from attncli.base import choices
 from attncli.live.explorer.findings import TextFinding, change_findings, record_findings
 from attncli.live.explorer.window import (
     FRAMES,
@@ -50,7 +51,7 @@ from attncli.report.terminal import VALUE_WIDTH, cell_text, fold, head_grid, lay
 # --- the state of the screen ------------------------------------------------------------------------------------------
 
 
-HELD = ("layer", "head", "query", "key", "special")  # the selection within an answer: changing it needs no new answer
+HELD = ("layer", "head", "query", "key", "special")  # the selection: changing it needs no new answer
 ComparedWith = Literal["", "before", "whole"]  # nothing, the previous sentence, or the model with every head
 
 
@@ -60,15 +61,15 @@ class ScreenState:
 
     without: silenced heads, (layer, head). layer, head: the selected head; None until the first answer selects one.
     query, key: the tokens of the selected cell. against: the comparison. written: ids that the model wrote after the
-    text. written_without: the silenced heads that it wrote all of them with; None if they changed meanwhile. earlier:
-    the ids that `written` replaces.
+    text. written_without: the heads that were silenced while it wrote; None if they changed in between. earlier: the
+    ids that `written` replaces.
     """
 
     model: str
     text: Input
     mask: str | None = None
     measure: str = "weight"
-    words: bool = False
+    unit: choices.LiveUnit = "token"
     without: tuple[tuple[int, int], ...] = ()
     against: ComparedWith = ""
     layer: int | None = None
@@ -81,8 +82,8 @@ class ScreenState:
     earlier: tuple[int, ...] = ()
 
     def session_request(self, pad_to: int | None = None) -> SessionRequest:
-        """Return the request to a session for this state. The selection within the answer adds nothing to it."""
-        grouping = Grouping(unit="word" if self.words else "token", stretches=True)
+        """Return the request to a session for this state. The selection has no effect on it."""
+        grouping = Grouping(unit=self.unit, stretches=True)
         request = Request(measure=self.measure, pad_to=pad_to, predict=True, grouping=grouping)
         without = heads_list(self.without)
         return SessionRequest(self.model, self.text, request, (self.mask,), without, written=self.written)
@@ -99,11 +100,11 @@ class ScreenState:
                 return place
         return None
 
-    def restrict_to(self, record: AttentionRecord, telling: tuple[int, int]) -> "ScreenState":
-        """Return the state restricted to this record's heads and tokens. `telling` replaces a missing head."""
+    def restrict_to(self, record: AttentionRecord, first: tuple[int, int]) -> "ScreenState":
+        """Return the state restricted to this record's heads and tokens. `first` replaces a missing head."""
         made = self
         if self.layer not in record.layers or self.head not in record.heads:
-            made = replace(made, layer=telling[0], head=telling[1])
+            made = replace(made, layer=first[0], head=first[1])
         if self.query is not None and self.query >= len(record.tokens):
             made = replace(made, query=None, key=None)
         if self.key is not None and self.key >= len(record.keys):
@@ -117,7 +118,7 @@ class ScreenState:
         return replace(self, without=without, against="whole" if without else "")
 
     def with_text(self, text: Input) -> "ScreenState":
-        """Return the state with another text, after which nothing is written."""
+        """Return the state with another text, and without written tokens."""
         return replace(self, text=text, written=(), written_without=None, earlier=())
 
 
@@ -128,14 +129,14 @@ class ScreenState:
 class ScreenContent:
     """A record with all results that are displayed.
 
-    record: weights, or norms as shares of their rows. telling: the strong edges of the most notable heads, in order.
-    usual_texts: the number of texts of their usual weights, this one included. found: the difference from the
-    comparison. findings: the heads that stand out, or that changed, or the written tokens. said: the model's prediction
-    in lines. written, earlier: the tokens that the model wrote, and those that they replace. known: by query, how many
-    of the written tokens its row knows; negative before the end of the text.
+    record: weights, or norms as shares of their rows. telling: the strong edges of each head that stands out, in order.
+    usual_texts: the number of texts, including this one, over which the usual weights are means. found: the difference
+    from the compared text or model. findings: the heads that stand out or changed, or the written tokens. said: lines
+    on the model's prediction. written, earlier: the tokens that the model wrote, and those that they replace. known:
+    for each query, the number of written tokens that it can see; negative before the end of the text.
     """
 
-    look: ScreenState
+    state: ScreenState
     record: AttentionRecord
     summaries: Mapping[tuple[int, int], HeadSummary]
     telling: Sequence[Sequence[Edge]]
@@ -149,11 +150,11 @@ class ScreenContent:
 
     @property
     def first(self) -> tuple[int, int]:
-        """Return the head that `run` names first."""
+        """The head that `run` names first."""
         return telling_head(self.record, self.telling)
 
     def kept(self, query: int | None) -> int | None:
-        """Return how many written tokens the row of a query knows; None if none was chosen from it or after it."""
+        """Return the number of written tokens that a query sees; None if it predicted no written token."""
         known = -1 if query is None or not self.known else self.known[query]
         return known if 0 <= known < len(self.written) else None
 
@@ -165,47 +166,45 @@ class ScreenContent:
 
 
 def screen_content(
-    session: Session, look: ScreenState, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
+    session: Session, state: ScreenState, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
 ) -> ScreenContent:
     """Compute the answer for a state of the screen.
 
     before: the text to compare with "before". over: the usual weights, if already known. Raises RequestError as
     `Session.record` and `difference` do, and SupersededError.
     """
-    record = row_shares(session.record(look.session_request(pad_to), watch))
+    record = row_shares(session.record(state.session_request(pad_to), watch))
     found = None
-    if look.against == "whole" and look.without:
-        whole = session.record(replace(look, without=()).session_request(pad_to), watch)
+    if state.against == "whole" and state.without:
+        whole = session.record(replace(state, without=()).session_request(pad_to), watch)
         found = difference(whole, record)
-    elif look.against == "before" and before is not None:
-        found = difference(session.record(replace(look, text=before).session_request(pad_to), watch), record)
+    elif state.against == "before" and before is not None:
+        found = difference(session.record(replace(state, text=before).session_request(pad_to), watch), record)
     watch.check()
     usual = session.baseline(record, over)
     telling = edges(record, usual)
     watch.check()
-    made = ScreenContent(look, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
+    made = ScreenContent(state, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
     if record.written is not None:
-        findings: Sequence[TextFinding | WrittenFinding] = written_findings(record, telling, look.without, found)
+        findings: Sequence[TextFinding | WrittenFinding] = written_findings(record, telling, state.without, found)
     elif found is not None:
-        findings = change_findings(found, look.without)
+        findings = change_findings(found, state.without)
     else:
         findings = record_findings(record, telling)
     made = replace(made, findings=findings)
-    return with_written(session, made) if look.written and not in_stretches(record) else made
+    return with_written(session, made) if state.written else made
 
 
 def with_written(session: Session, content: ScreenContent) -> ScreenContent:
     """Return the content with the tokens that the model wrote, and those that they replace."""
-    look = content.look
-    text = session.text(look.session_request())
-    start, groups = (
-        len(text) - len(look.written),
-        axes_of(Grouping(unit="word" if look.words else "token"), text.plain).queries.groups,
-    )
+    state = content.state
+    text = session.text(state.session_request())
+    start = len(text) - len(state.written)
+    groups = [] if in_stretches(content.record) else axes_of(Grouping(unit=state.unit), text.plain).queries.groups
     written, earlier, said = text.shown[start:], list[str](), list[str]()
-    if look.earlier:
-        earlier = session.text(replace(look, written=look.earlier).session_request()).shown[start:]
-        said = [describe_rewriting(written, earlier, shared(look.written, look.earlier))]
+    if state.earlier:
+        earlier = session.text(replace(state, written=state.earlier).session_request()).shown[start:]
+        said = [describe_rewriting(written, earlier, shared(state.written, state.earlier))]
     known = [group[-1] + 1 - start for group in groups]
     return replace(content, said=said, written=written, earlier=earlier, known=known)
 
@@ -223,7 +222,7 @@ class PaneHost(Protocol):
     """The interface of the app that a pane uses."""
 
     answer: "ScreenContent | None"
-    look: "ScreenState"
+    state: "ScreenState"
     text_so_far: str | None  # while the model writes
 
     def hold(self, **changes: Any) -> None:
@@ -258,7 +257,7 @@ class Pane(Widget):
     def move(self, across: int, down: int) -> None:
         """Move the selection by an arrow key: to the right or down if 1, to the left or up if -1."""
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         """Return the lines. Lines beyond the pane's height are not visible."""
         raise NotImplementedError
 
@@ -281,13 +280,14 @@ class Pane(Widget):
         self.redraw()
 
     def redraw(self) -> None:
-        answer, look = self.explorer.answer, self.explorer.look
+        answer, state = self.explorer.answer, self.explorer.state
         if self.size.width == 0:
             self.strips = []
-        if answer is None or look.head is None or self.size.width == 0:
+        if answer is None or state.head is None or self.size.width == 0:
             return
-        canvas = Canvas(self.size.width, not self.app.no_color, True, self.size.height)
-        self.show(self.paint(answer, look, canvas)[: self.size.height])
+        light = not self.app.current_theme.dark
+        canvas = Canvas(self.size.width, not self.app.no_color, True, self.size.height, light=light)
+        self.show(self.paint(answer, state, canvas)[: self.size.height])
 
     def show(self, lines: Sequence[Text]) -> None:
         """Replace the pane's lines."""
@@ -310,13 +310,15 @@ class FindingsPane(Pane):
     def move(self, across: int, down: int) -> None:
         self.explorer.action_finding(across or down)
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         record, findings = answer.record, answer.findings
         every, count = len(record.layers) * len(record.heads), len(findings)
         written = record.written is not None
         strong = len(answer.telling)
-        patterns = f", {count - strong} with a clear pattern" if count > strong else ""
-        self.border_title = f"findings: {strong} of {every} heads{patterns}"
+        found = f"findings: {strong} of {every} heads"
+        self.border_title = found
+        if count > strong:
+            self.border_title = fitting(canvas, f"{found}, {count - strong} with a clear pattern", found)
         if written:
             self.border_title = f"written: {len(answer.written)} tokens"
         elif answer.found is not None:
@@ -332,7 +334,7 @@ class FindingsPane(Pane):
         if not findings:
             none = "no map changed" if answer.found is not None else "no head stands out: no weight is far above usual"
             return [Text(line) for line in fold(none, canvas.width)]
-        number = look.finding(findings)
+        number = state.finding(findings)
         shown = around(range(count), number, canvas.height or count)
         self.above = shown[0]
         lines = [Text(findings[one].heading(canvas.width, canvas.ellipsis), no_wrap=True) for one in shown]
@@ -352,13 +354,12 @@ class HeadsPane(Pane):
 
     can_focus = True
     BORDER_TITLE = "heads"
-    cells: "tuple[tuple[ScreenContent, int, bool], HeadCell] | None" = (
-        None  # cached: selecting a head does not change them
-    )
+    # Cached: selecting a head does not change them.
+    cells: "tuple[tuple[ScreenContent, int, bool, bool], HeadCell] | None" = None
 
     def inner(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> HeadCell:
         """Return the symbol of each head, computed once per answer and width."""
-        same = answer, wide, canvas.colour
+        same = answer, wide, canvas.colour, canvas.light
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
             found = answer.found
             heads = [(one.layer, one.head) for one in answer.findings]
@@ -374,7 +375,7 @@ class HeadsPane(Pane):
     def move(self, across: int, down: int) -> None:
         self.explorer.move_head(across, down)
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         record, found = answer.record, answer.found
         labels = {one.label for one in answer.summaries.values()}
         if found is None:
@@ -382,7 +383,8 @@ class HeadsPane(Pane):
         else:
             widths = CHANGED_WIDTHS
             most = f"{found.moved.max():.2f}" if found.moved.max() >= 0.01 else f"{found.moved.max():.4f}"
-            below = [Text(line) for line in fold(f"weight moved: dark 0, bright {most} (at most 1)", canvas.width)]
+            ends = "white 0, dark" if canvas.light else "dark 0, bright"
+            below = [Text(line) for line in fold(f"weight moved: {ends} {most} (at most 1)", canvas.width)]
         room = max((canvas.height or 0) - len(below) - 1, 1)
         layout = layout_of(record.layers, len(record.heads), canvas.width, widths, room)
         wide = layout.cell
@@ -390,8 +392,8 @@ class HeadsPane(Pane):
 
         def cell(row: int, place: int) -> Text:
             layer, head = record.layers[row], record.heads[place]
-            shown = Text(SILENT) if (layer, head) in look.without else inner(row, place)
-            if (layer, head) == (look.layer, look.head):
+            shown = Text(SILENT) if (layer, head) in state.without else inner(row, place)
+            if (layer, head) == (state.layer, state.head):
                 if found is not None and wide in FRAMES and shown.plain != SILENT:
                     shown.plain = FRAMES[wide]
                 shown.stylize(mark(canvas) if found is None else "bold underline")
@@ -401,10 +403,10 @@ class HeadsPane(Pane):
         grid = head_grid(record.layers, record.heads, cell, canvas, widths, room)
         if len(grid) <= room + 1:
             return [*grid, *below]
-        assert look.layer is not None and look.head is not None
+        assert state.layer is not None and state.head is not None
         rows, high = -(-len(record.layers) // layout.across), max((canvas.height or 0) - 1, 1)
-        block = record.heads.index(look.head) // layout.heads * (rows + 1)  # the lines with the selected head
-        first = max(0, min(record.layers.index(look.layer) % rows - high // 2, rows - high))
+        block = record.heads.index(state.head) // layout.heads * (rows + 1)  # the lines with the selected head
+        first = max(0, min(record.layers.index(state.layer) % rows - high // 2, rows - high))
         return [grid[block], *grid[block + 1 : block + 1 + rows][first : first + high]]
 
     def on_click(self, event: events.Click) -> None:
@@ -414,7 +416,7 @@ class HeadsPane(Pane):
 
 
 def moved_cell(found: Difference, wide: int, canvas: Canvas) -> HeadCell:
-    """Return the cells of a grid of heads: how much weight moved in a head, by the places of its layer and itself."""
+    """Return the function that draws a cell of the grid of heads: the weight that moved in a head."""
     moved, most = found.moved.tolist(), found.moved.max() or 1.0
 
     def cell(row: int, place: int) -> Text:
@@ -440,13 +442,18 @@ class WindowPane(Pane):
             self.explorer.hold(query=query, key=key)
 
 
+def fitting(canvas: Canvas, title: str, short: str) -> str:
+    """Return a title of a pane, or a shorter one if the pane's border has no room for it."""
+    return title if len(title) <= canvas.width - 4 else short
+
+
 class MapPane(WindowPane):
     """The map of the selected head, or its change."""
 
     BORDER_TITLE = "map"
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        selected, record = look.selected(), answer.record
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
+        selected, record = state.selected(), answer.record
         if answer.found is None:
             self.window = weights_window(record, selected, canvas)
             said = describe_head(
@@ -458,7 +465,8 @@ class MapPane(WindowPane):
             )
             self.window = changes_window(second.astype("float64") - first, record, selected, canvas)
             said = f"{answer.found.of(selected.layer, selected.head):.3f} moved; blue less, red more"
-        self.border_title = f"layer {selected.layer} head {selected.head}: {said}"
+        short = f"head {selected.layer}.{selected.head}: {said.split(' of at most')[0]}"
+        self.border_title = fitting(canvas, f"layer {selected.layer} head {selected.head}: {said}", short)
         self.border_subtitle = "rows: queries, columns: keys"
         return self.window.lines
 
@@ -468,45 +476,46 @@ class TokensPane(WindowPane):
 
     BORDER_TITLE = "tokens and their strongest keys"
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        self.window = tokens_window(answer.record, look.selected(), canvas)
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
+        self.window = tokens_window(answer.record, state.selected(), canvas)
         return self.window.lines
 
 
 class CellPane(Pane):
     """The numbers of the selected head, row or cell."""
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        assert look.layer is not None and look.head is not None
-        record, head = answer.record, (look.layer, look.head)
-        if look.query is None:
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
+        assert state.layer is not None and state.head is not None
+        record, head = answer.record, (state.layer, state.head)
+        if state.query is None:
             said = [describe_head(record, *head, summary=answer.summaries[head])]
-        elif look.key is None:
-            said = [row_line(record, head, look.query)]
+        elif state.key is None:
+            said = [row_line(record, head, state.query)]
         else:
-            edge = answer.edge(*head, look.query, look.key)
-            said = cell_lines(record, head, look.query, look.key, edge, answer.found)
+            edge = answer.edge(*head, state.query, state.key)
+            said = cell_lines(record, head, state.query, state.key, edge, answer.found)
         lines = [Text(line) for one in said for line in fold(one, canvas.width)]
         if record.written is None:
             return lines
         records = [record] if answer.found is None else [record, answer.found.first]
-        return [*next_lines(records, look.query, canvas), *lines]
+        return [*next_lines(records, state.query, canvas), *lines]
 
 
 class WrittenPane(Pane):
-    """The text that the model wrote, with the token of the selected row marked, under what it replaces, with the first
-    difference marked.
+    """The text that the model wrote, with the selected token marked.
+
+    Above it is the text that it replaces, with the first difference marked.
     """
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         text = self.explorer.text_so_far
         if text is not None:
             return [written_line("writing", list(text), first_shown(text, len(text), canvas), canvas)]
-        count = answer.kept(look.query)
+        count = answer.kept(state.query)
         first = first_shown(answer.written, len(answer.written) if count is None else count, canvas)
         lines = [written_line("written", answer.written, first, canvas, count)]
         if answer.earlier:
-            same = shared(answer.look.written, answer.look.earlier)
+            same = shared(answer.state.written, answer.state.earlier)
             lines = [written_line("earlier", answer.earlier, first, canvas, same), *lines]
         return lines
 
@@ -514,8 +523,11 @@ class WrittenPane(Pane):
 class StatusPane(Pane):
     """The model, the mask and other settings, and the model's prediction."""
 
-    def paint(self, answer: "ScreenContent", look: "ScreenState", canvas: Canvas) -> list[Text]:
-        return [Text(" · ".join([*self.explorer.settings(), record_size(answer.record), *answer.said]), canvas.strong)]
+    def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
+        record, size = answer.record, record_size(answer.record)
+        if record.part is not None and record.part.stretched:
+            size = f"{len(record.tokens)} units of {record.part.tokens} tokens"
+        return [Text(" · ".join([*self.explorer.settings(), size, *answer.said]), canvas.strong)]
 
     message = ""
 

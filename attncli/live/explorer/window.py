@@ -16,7 +16,7 @@ from attncli.analysis.edges import Edge
 from attncli.base.arrays import Doubles, Floats
 from attncli.base.printable import visible
 from attncli.record import AttentionRecord
-from attncli.record.display import drawn_map
+from attncli.record.display import drawn_map, largest_weight
 from attncli.record.selection import numbered_names, selected_places
 from attncli.report.canvas import Canvas, to_width
 from attncli.report.heads import GAP, keys_within, strongest_keys
@@ -24,16 +24,17 @@ from attncli.report.terminal import (
     ROW_LABEL,
     VALUE_WIDTH,
     cell_text,
-    largest,
     picture,
     signed_cell,
     signed_ground,
     two_digits,
 )
 
-ROW_KEYS = 8  # of a query, that are named at most
-FIRST_KEYS = 3  # of a query in the line about its row
+ROW_KEYS = 8  # keys named beside a query, at most
+FIRST_KEYS = 3  # keys named in the line about a row
 WIDTHS = (VALUE_WIDTH, 2, 1)
+WIDEST = 8  # columns of a key
+EVERY = 5  # keys from one number to the next, if there is no room for all
 CHANGE_WIDTH = 4  # columns of a change with its number in it: "+.31"
 CHANGE_WIDTHS = (CHANGE_WIDTH, 2, 1)
 FRAMES = {2: "[]", 1: "□"}  # the selected cell if it has no number
@@ -42,7 +43,7 @@ DrawCell = Callable[[float, int], tuple[str, str]]
 
 @dataclass(frozen=True)
 class SelectedCell:
-    """A head, and its query and key that are looked at. special: whether special tokens are shown."""
+    """A head with its selected query and key. special: True if special tokens are shown."""
 
     layer: int
     head: int
@@ -51,7 +52,7 @@ class SelectedCell:
     special: bool = True
 
     def sides(self, record: AttentionRecord) -> tuple[list[int], list[int]]:
-        """Return the queries and keys that are shown; all where there would be none."""
+        """Return the shown queries and keys; all of them if the filter would leave none."""
         if self.special or all(record.tokens.special) or all(record.keys.special):
             return list(range(len(record.tokens))), list(range(len(record.keys)))
         return selected_places(record.tokens, special=False, keys=record.keys)
@@ -61,7 +62,7 @@ class SelectedCell:
 class MapWindow:
     """Lines, and the places in them: queries by line from `above` on, keys from column `left` on.
 
-    wide: the columns of a key.
+    wide: the columns of a key. high: the lines of a query.
     """
 
     lines: list[Text]
@@ -70,10 +71,11 @@ class MapWindow:
     above: int = 0
     left: int = 0
     wide: int = 1
+    high: int = 1
 
     def at(self, column: int, line: int) -> tuple[int | None, int | None]:
-        """Return the query and the key at a place, None where there is none."""
-        down, across = line - self.above, (column - self.left) // self.wide
+        """Return the query and the key at a place; None for each that is not there."""
+        down, across = (line - self.above) // self.high, (column - self.left) // self.wide
         query = self.queries[down] if 0 <= down < len(self.queries) else None
         return query, self.keys[across] if 0 <= across < len(self.keys) else None
 
@@ -90,9 +92,9 @@ def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canv
 def changes_window(changes: Doubles, record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
     """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
 
-    Without room for all of it, return a picture of the sizes alone, the largest as a weight of 1.
+    If the map does not fit, return a picture of the sizes, with the largest as a weight of 1.
     """
-    most = largest(changes)
+    most = largest_weight(np.abs(changes))
 
     def cell(number: float, wide: int) -> tuple[str, str]:
         content = signed_cell(number, most, wide, canvas)
@@ -114,36 +116,51 @@ def map_window(
     cell: DrawCell,
     pictured: Floats | Doubles | None = None,
 ) -> MapWindow:
-    """Return a line per query after its label, as wide as fits, under the numbers of the keys; mark the selected cell.
+    """Return a row per query after its label, as large as fits, under the numbers of the keys; mark the selected cell.
 
-    cell: returns a number in so many columns, and its style. pictured: drawn where there is no room for all of it.
+    cell: returns a number in so many columns, and its style. pictured: drawn as a picture if the map does not fit.
     """
     queries, keys = selected.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
     left, room = cell_len(names[queries[0]]) + 1, max(1, (canvas.height or len(queries) + 1) - 1)
-    wide = next((one for one in widths if left + one * len(keys) <= canvas.width), 0)
+    fitting = (canvas.width - left) // len(keys)
+    wide = next((one for one in widths if one <= fitting), 0)
     if (wide == 0 or len(queries) > room) and selected.query is None:
         shown = (numbers if pictured is None else pictured)[np.ix_(queries, keys)]
         return MapWindow(picture(shown.astype(np.float32), canvas, min(len(keys), canvas.width), room + 1), [])
-    wide = wide or widths[-1]
+    drawn = wide or widths[-1]  # columns that a cell's content takes
+    wide = min(fitting, WIDEST) if wide == widths[0] else drawn
+    high = max(1, min((wide + 1) // 2, room // len(queries))) if wide >= widths[0] and canvas.colour else 1
     across, down = around(keys, selected.key, (canvas.width - left) // wide), around(queries, selected.query, room)
-    numbered = Text(" " * left)  # the keys, by their last digits where there is no room for more
-    for key in across:
-        digits = str(key)[-max(1, wide - 1) :]
-        numbered.append(f"{digits:>{wide}}", mark(canvas) if key == selected.key else canvas.faint)
-    lines = [numbered]
+    end = (wide - drawn) // 2  # columns after the content
+    lines = [Text(" " * left).append_text(key_numbers(across, selected.key, wide, end, canvas))]
     for query in down:
-        line = Text(f"{names[query]} ")
+        blank, line = Text(" " * left), Text(f"{names[query]} ")
         if query == selected.query:
             line.stylize(mark(canvas), 0, left - 1)
         row = numbers[query].tolist()
         for key in across:
-            content, style = cell(row[key], wide)
+            content, style = cell(row[key], drawn)
             if (query, key) == (selected.query, selected.key):
-                content, style = FRAMES.get(wide, content), f"{style} bold underline"
-            line.append(content, style)
-        lines.append(line)
-    return MapWindow(lines, down, across, 1, left, wide)
+                content, style = FRAMES.get(drawn, content), f"{style} bold underline"
+            line.append(f"{content}{' ' * end}".rjust(wide), style)
+            blank.append(" " * wide, style)
+        above = (high - 1) // 2
+        lines += [*[blank] * above, line, *[blank] * (high - 1 - above)]
+    return MapWindow(lines, down, across, 1, left, wide, high)
+
+
+def key_numbers(keys: Sequence[int], selected: int | None, wide: int, end: int, canvas: Canvas) -> Text:
+    """Return the numbers of keys of `wide` columns, each `end` columns before its end; every fifth if not all fit."""
+    every = wide > len(str(keys[-1]))
+    line = Text(" " * (wide * len(keys)))
+    shown = [key for key in keys if every or key % EVERY == 0]
+    for key in [*shown, *([selected] if selected in keys else [])]:
+        stop = (keys.index(key) + 1) * wide - end
+        start = max(stop - len(str(key)), 0)
+        style = mark(canvas) if key == selected else canvas.faint
+        line = Text.assemble(line[:start], (str(key)[-(stop - start) :], style), line[stop:])
+    return line
 
 
 def mark(canvas: Canvas) -> str:
@@ -152,7 +169,7 @@ def mark(canvas: Canvas) -> str:
 
 
 def around(places: Sequence[int], selected: int | None, room: int) -> list[int]:
-    """Return as many of these as there is room for, with the selected one in the middle as far as possible."""
+    """Return as many places as fit, with the selected one in the middle if possible."""
     at = places.index(selected) if selected in places else 0
     start = max(0, min(at - max(room, 1) // 2, len(places) - max(room, 1)))
     return list(places[start : start + max(room, 1)])
@@ -166,7 +183,7 @@ def labels(record: AttentionRecord, queries: Sequence[int], canvas: Canvas) -> l
 
 
 def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
-    """Return a line per token with its strongest keys of those that are shown, as many as fit."""
+    """Return a line per token with its strongest shown keys, as many as fit."""
     queries, keys = selected.sides(record)
     names = dict(zip(queries, labels(record, queries, canvas), strict=True))
     key_names = numbered_names(record.keys)
@@ -191,7 +208,7 @@ def tokens_window(record: AttentionRecord, selected: SelectedCell, canvas: Canva
 def cell_lines(
     record: AttentionRecord, head: tuple[int, int], query: int, key: int, edge: Edge | None, found: Difference | None
 ) -> list[str]:
-    """Describe a cell of a head (layer, head) in a line, and its change in another where there is a difference.
+    """Describe a cell of a head (layer, head) in one line and, if there is a difference, its change in another.
 
     edge: the cell as a strong edge, with its usual weight, if it is one.
     """
@@ -209,7 +226,10 @@ def cell_lines(
     if found is None:
         return [line]
     one, other = (float(side.map(*head)[query, key]) for side in (found.first, found.second))
-    return [line, f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; of this head {found.of(*head):.3f} moved"]
+    return [
+        line,
+        f"before {one:.4f}, now {other:.4f}: {other - one:+.4f}; {found.of(*head):.3f} of the head's weight moved",
+    ]
 
 
 def row_line(record: AttentionRecord, head: tuple[int, int], query: int) -> str:

@@ -1,4 +1,4 @@
-"""A text that the model writes on: its tokens with what each was made of, and what it replaces."""
+"""A text that the model continues: the written tokens, their edges, and the earlier text that they replace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ AHEAD = 6  # tokens after the marked one that are on the line
 
 @dataclass(frozen=True)
 class WrittenFinding:
-    """A token that the model wrote, and the edge of the row that it was chosen from which stands out.
+    """A token that the model wrote, and the edge that stands out in the row that predicted it.
 
     names: the token and the edge's key. chances: its probability, "45%"; in a comparison before and now. figures: the
     weight of the edge with its usual weight in brackets, or its change. layer, head, key: of the edge; None if no edge
@@ -66,7 +66,7 @@ def written_findings(
     without: Sequence[tuple[int, int]],
     moved: Difference | None,
 ) -> list[WrittenFinding]:
-    """Return the written tokens, each with its edge farthest above usual, or with the largest change of its row.
+    """Return the written tokens, each with its edge farthest above its usual weight, or the largest change in its row.
 
     found: the strong edges of each head. moved: the difference from the comparison, if any. without: silenced heads,
     whose changes are not listed.
@@ -143,7 +143,7 @@ def written_line(name: str, tokens: Sequence[str], first: int, canvas: Canvas, m
 
 
 def describe_rewriting(written: Sequence[str], earlier: Sequence[str], same: int) -> str:
-    """Say where what was written first differs from what it replaces. same: the number of tokens before that."""
+    """Describe where the written tokens first differ from the earlier ones. same: the number of equal tokens before."""
     if same == min(len(written), len(earlier)):
         return f"the same {same} tokens as before"
     return f"token {same + 1} differs: {visible(written[same])}, before {visible(earlier[same])}"

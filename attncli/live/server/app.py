@@ -1,7 +1,7 @@
-"""The server's app: the page at /, results for a text at /look, and the page to save at /page.
+"""The server: the page at /, results of a text at /look, a page to save at /page, sources of a token at /sources.
 
-A request is JSON, checked by a schema. The response contains the session's records, encoded as by `view`. If they take
-longer, lines with the completed share precede them.
+A request is JSON, checked by a schema. The response contains the session's records in the encoding of `view`. If
+computing them takes long, lines with the completed share precede them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from operator import lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -38,11 +38,8 @@ from attncli.page.document import LivePage
 from attncli.page.payload import plain_payload
 from attncli.record import AttentionRecord
 from attncli.record.display import in_stretches
+from attncli.record.grouping import LONG
 from attncli.record.selection import Grouping, Input, Request, heads_list
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- models and texts ----------------------------------------------------------------------------------
 
@@ -55,14 +52,16 @@ PATH = re.compile(r"(?:^|[\s'\"(])(?:~?/|[A-Za-z]:[/\\]|\\\\)\w")  # a file's pa
 class Site:
     """The configuration of the server.
 
-    texts: the first is displayed initially, the others are in the menu. request: for every text, with each mask.
-    names: the session's models under their names in the browser; for a directory, its last part.
+    texts: the first is displayed initially, the others are in the menu. request: the request for every text under each
+    mask. words: whether the page opens with words. names: the session's models by their names in the browser. A
+    directory's name there is its last part.
     """
 
     session: Session
     texts: Sequence[Input]
     request: Request = WHOLE_TEXT
     masks: tuple[str | None, ...] = (None,)
+    words: bool = False
     names: dict[str, str] = field(init=False)
     workers: dict[str, Newest] = field(init=False)
 
@@ -111,12 +110,13 @@ MOST = 10**6  # more than the tokens of any text and the heads of any model
 
 
 @dataclass(frozen=True)
-class Wish:
+class PageRequest:
     """A page's request for a text. whose: the page's id. model: its name in the session.
 
     head: the (layer, head) whose q and k are displayed, or None. fresh: the page has no results of this model yet, so
     the response must contain the head to start with. without: silenced heads. written: ids that the model wrote after
-    the text. write: let it write on. state: the view and the first mask of a page to save; None otherwise.
+    the text. write: let it continue. state: the view and the first mask of a page to save; None otherwise. token: the
+    token whose sources are requested; None otherwise.
     """
 
     whose: str
@@ -128,6 +128,7 @@ class Wish:
     written: tuple[int, ...] = ()
     write: bool = False
     state: Mapping[str, Any] | None = None
+    token: int | None = None
 
 
 def fields_of(site: Site) -> dict[str, schema.FieldCheck]:
@@ -160,16 +161,22 @@ def state_fields(site: Site) -> dict[str, schema.FieldCheck]:
     }
 
 
-def wish_of(body: bytes, site: Site, saving: bool = False) -> Wish:
-    """Parse a request. saving: to save the page. Raises ValueError if it is not JSON or violates the schema."""
+def parse_request(body: bytes, site: Site, more: str = "") -> PageRequest:
+    """Parse a request. more: the name of its additional field: "state" for a page to save, "token" for sources.
+
+    Raises ValueError if it is not JSON or violates the schema.
+    """
     asked = parse_json(body)
-    more = {"state": schema.fields(state_fields(site))} if saving else {}
-    schema.fields({**fields_of(site), **more})(asked, "it")
+    further = {"state": schema.fields(state_fields(site)), "token": schema.integer(0, MOST)}
+    schema.fields({**fields_of(site), **{name: check for name, check in further.items() if name == more}})(asked, "it")
     head = None if asked["head"] is None else (asked["head"][0], asked["head"][1])
     text = Input(asked["text"], asked["pair"] or None)
     without = tuple((layer, number) for layer, number in asked["without"])
     model, written = site.names[asked["model"]], tuple(asked["written"])
-    return Wish(asked["whose"], model, text, head, asked["fresh"], without, written, asked["write"], asked.get("state"))
+    state, token = asked.get("state"), asked.get("token")
+    return PageRequest(
+        asked["whose"], model, text, head, asked["fresh"], without, written, asked["write"], state, token
+    )
 
 
 # --- answers -------------------------------------------------------------------------------------------
@@ -180,54 +187,80 @@ ALL_OF_SHORT = 1  # for `SessionRequest.vectors`: short texts include all heads 
 numbers = count(1)  # numbers of answers, for unique names of their chunks
 
 
-def answer(site: Site, wish: Wish, watch: Watch) -> bytes:
+def answer(site: Site, page_request: PageRequest, watch: Watch) -> bytes:
     """Compute a response: one line of JSON, `{"page", "chunks"}`, then the bytes of the chunks in that order.
 
     Raises RequestError as `Session.records` does, and SupersededError as the watch does.
     """
-    if wish.write:
-        wish = replace(wish, written=site.session.write(replace(request_of(site, wish), masks=(None,)), WRITES, watch))
-    records = records_of(site, wish, watch)
+    if page_request.write:
+        page_request = replace(
+            page_request,
+            written=site.session.write(replace(request_of(site, page_request), masks=(None,)), WRITES, watch),
+        )
+    records = records_of(site, page_request, watch)
     description, chunks = plain_payload(records, {}, f"{next(numbers)}-")
-    if wish.fresh:
+    if page_request.fresh:
         findings = description["texts"][0]["masks"][0]["findings"]["heads"]
         description["start"] = {"opening": Start().opening(records[0], findings)}
-    description["advice"] = advised(site, wish, records[0])
-    if wish.written:
-        description["texts"][0]["written"] = wish.written
+    description["advice"] = choose_advice(site, page_request, records[0])
+    if page_request.written:
+        description["texts"][0]["written"] = page_request.written
     description["texts"][0]["note"] = "; ".join(
-        filter(None, [description["texts"][0]["note"], left_out(site, wish, records[0])])
+        filter(None, [description["texts"][0]["note"], describe_truncation(site, page_request, records[0])])
     )
     names = {name: len(data) for name, data in chunks.items()}
     return b"".join([orjson.dumps({"page": description, "chunks": names}), b"\n", *chunks.values()])
 
 
-def records_of(site: Site, wish: Wish, watch: Watch) -> list[AttentionRecord]:
-    """Return one record per mask with the displayed vectors: q and k of all heads of a short text, or of the selected
-    head.
+def sources(site: Site, page_request: PageRequest, watch: Watch) -> bytes:
+    """Compute what a token rests on, as JSON. Raises RequestError as `Session.sources` does."""
+    assert page_request.token is not None
+    unit = site.request.grouping.unit
+    if unit != "token":
+        raise RequestError(f"only tokens have sources, and this page shows {unit}s: omit --unit")
+    asked = replace(request_of(site, page_request), masks=(None,))
+    if len(site.session.text(asked)) > LONG:  # the page has stretches of tokens
+        raise RequestError(
+            f"the page shows sources only in texts of at most {LONG} tokens: use attncli sources for longer texts"
+        )
+    found = site.session.sources(asked, page_request.token, watch)
+    units = [
+        {"text": name, "effect": effect, "share": share, "length": length}
+        for name, effect, share, length in zip(
+            found.names, found.effects.tolist(), found.shares.tolist(), found.lengths.tolist(), strict=True
+        )
+    ]
+    return orjson.dumps({"token": found.text.shown[found.place], "units": units, "notes": found.notes})
+
+
+def records_of(site: Site, page_request: PageRequest, watch: Watch) -> list[AttentionRecord]:
+    """Return one record per mask, with q and k of all heads of a short text, or of the selected head.
 
     Raises RequestError as `answer` does.
     """
-    asked = request_of(site, wish)
-    if wish.head is None or site.request.measure != "weight":  # norms have no vectors
+    asked = request_of(site, page_request)
+    # Norms and units of several words have no q and k.
+    if page_request.head is None or site.request.measure != "weight" or site.request.grouping.long_units:
         found = site.session.records(asked, watch)
     else:
-        found = with_vectors(site, asked, wish.head, watch)
+        found = with_vectors(site, asked, page_request.head, watch)
     records = [row_shares(site.hide_model_path(record)) for record in found]
-    if in_stretches(records[0]):  # which are not words
+    if in_stretches(records[0]):  # usual weights are those between words
         return records
     usual = (site.session.usual(replace(asked, masks=(mask,))) for mask in site.masks)
     return [with_usual(record, over) for record, over in zip(records, usual, strict=True)]
 
 
-def request_of(site: Site, wish: Wish) -> SessionRequest:
+def request_of(site: Site, page_request: PageRequest) -> SessionRequest:
     """Return the request to the session."""
-    without = heads_list(wish.without)
-    return SessionRequest(wish.model, wish.text, site.request, site.masks, without, written=wish.written)
+    without = heads_list(page_request.without)
+    return SessionRequest(
+        page_request.model, page_request.text, site.request, site.masks, without, written=page_request.written
+    )
 
 
 def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
-    [tokens] = site.session.engine(asked.model).tokenize([asked.text], None)
+    [tokens] = site.session.engine(asked.model).tokenizer.encode_each([asked.text], None)
     if len(tokens) + len(asked.written) <= SHORT:
         found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
         if found[0].vectors is not None and head in found[0].vectors.heads:
@@ -236,32 +269,35 @@ def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch
     return site.session.records(replace(asked, request=of_one), watch)
 
 
-def left_out(site: Site, wish: Wish, record: AttentionRecord) -> str:
+def describe_truncation(site: Site, page_request: PageRequest, record: AttentionRecord) -> str:
     """Return a note if the text exceeds the model's limit, else ""."""
-    engine, tokens = site.session.engine(wish.model), record.tokens
-    if record.part is not None or len(tokens) < engine.tokenizer.max_tokens:
+    engine, tokens = site.session.engine(page_request.model), record.tokens
+    count = len(tokens) if record.part is None else record.part.tokens
+    if count < engine.tokenizer.max_tokens:
         return ""
     reached = [0, 0]
     for segment, (_, end) in zip(tokens.segments, tokens.offsets, strict=True):
         reached[segment] = max(reached[segment], end)
-    ends = [len(one.rstrip()) for one in (wish.text.text, wish.text.pair or "")]
-    return f"only the first {len(tokens)} tokens: this model takes no more" if any(map(lt, reached, ends)) else ""
+    ends = [len(one.rstrip()) for one in (page_request.text.text, page_request.text.pair or "")]
+    return f"only the first {count} tokens: this model takes no more" if any(map(lt, reached, ends)) else ""
 
 
-def advised(site: Site, wish: Wish, record: AttentionRecord, otherwise: str = advice.LIVE) -> str:
+def choose_advice(site: Site, page_request: PageRequest, record: AttentionRecord, otherwise: str = advice.LIVE) -> str:
     """Return the advice for a head without q and k. otherwise: the advice if they could be included."""
+    if in_stretches(record):
+        return advice.MERGED
     return otherwise if record.measure == "weight" else advice.NORMS
 
 
-def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
+def offline_page(site: Site, page_request: PageRequest, watch: Watch) -> bytes:
     """Return the current view as an offline page that opens in the same state.
 
     Raises RequestError as `answer` does, and for a state that does not fit the text.
     """
-    state = wish.state
+    state = page_request.state
     assert state is not None
     head = state["layer"], state["head"]
-    records = records_of(site, wish if MEAN in head else replace(wish, head=head), watch)
+    records = records_of(site, page_request if MEAN in head else replace(page_request, head=head), watch)
     records.sort(key=lambda record: record.mask_name != state["mask"])  # the others keep their order
     start = Start(
         state["view"],
@@ -272,7 +308,9 @@ def saved(site: Site, wish: Wish, watch: Watch) -> bytes:
         state["threshold"],
         head,
     )
-    return document.page(records, start, advice=advised(site, wish, records[0], advice.VIEW)).encode("utf-8")
+    return document.page(records, start, advice=choose_advice(site, page_request, records[0], advice.VIEW)).encode(
+        "utf-8"
+    )
 
 
 # --- waiting -------------------------------------------------------------------------------------------
@@ -285,8 +323,8 @@ BUSY = "superseded"
 MISTAKE = "the request failed because of a bug in attncli"
 
 
-class Working:
-    """A task of a model's thread, newest first, and its progress."""
+class ServerTask:
+    """A task in the queue of a model's thread, and its progress."""
 
     def __init__(self, worker: Newest, work: Callable[[Watch], Any], whose: str) -> None:
         self.share = 0.0
@@ -321,7 +359,7 @@ def describe_failure(error: BaseException, site: Site) -> tuple[int, dict[str, A
     return 500, {"error": MISTAKE}
 
 
-async def lines(working: Working, site: Site) -> AsyncIterator[bytes]:
+async def progress_lines(working: ServerTask, site: Site) -> AsyncIterator[bytes]:
     """Yield lines of progress, then the response or the error, since the status has already been sent."""
     try:
         while not await working.wait(STEP):
@@ -356,32 +394,40 @@ class Handlers:
 
     async def look(self, request: HttpRequest) -> Response:
         """Respond with a text's results: lines of JSON, then bytes."""
-        return await self.answer(request, False, answer, BYTES)
+        return await self.answer(request, "", answer, BYTES)
 
     async def save(self, request: HttpRequest) -> Response:
         """Respond with the current view as an offline page."""
-        return await self.answer(request, True, saved, "text/html")
+        return await self.answer(request, "state", offline_page, "text/html")
+
+    async def sources(self, request: HttpRequest) -> Response:
+        """Respond with what a token rests on."""
+        return await self.answer(request, "token", sources, "application/json")
 
     async def answer(
-        self, request: HttpRequest, saving: bool, work: Callable[[Site, Wish, Watch], bytes], kind: str
+        self, request: HttpRequest, more: str, work: Callable[[Site, PageRequest, Watch], bytes], kind: str
     ) -> Response:
         """Respond with 400 to an invalid request, 409 if a newer one replaced it, and 422 if it failed."""
         body = await guard.body_of(request)
         try:
-            wish = wish_of(body, self.site, saving)
+            page_request = parse_request(body, self.site, more)
         except ValueError as error:
             return JSONResponse({"error": f"invalid request: {error}"}, 400)
         if self.answered >= guard.ANSWERS:
             return JSONResponse({BUSY: True}, 409)
         self.answered += 1
-        working = Working(self.site.workers[wish.model], lambda watch: work(self.site, wish, watch), wish.whose)
+        working = ServerTask(
+            self.site.workers[page_request.model],
+            lambda watch: work(self.site, page_request, watch),
+            page_request.whose,
+        )
         return CountedResponse(self, working, kind)
 
 
 class CountedResponse(Response):
     """A response that is sent in pieces while a thread computes it, and counted until it ends."""
 
-    def __init__(self, owner: Handlers, working: Working, kind: str) -> None:
+    def __init__(self, owner: Handlers, working: ServerTask, kind: str) -> None:
         super().__init__(media_type=kind)
         self.owner, self.working, self.kind = owner, working, kind
 
@@ -394,7 +440,7 @@ class CountedResponse(Response):
                 status, body = describe_failure(error, site)
                 response: Response = JSONResponse(body, status)
             elif not done or (streams and len(working.future.result()) > PIECE):
-                response = StreamingResponse(lines(working, site), media_type=BYTES)
+                response = StreamingResponse(progress_lines(working, site), media_type=BYTES)
             else:
                 response = Response(working.future.result(), media_type=self.kind)
             await response(scope, receive, send)
@@ -403,22 +449,23 @@ class CountedResponse(Response):
             self.owner.answered -= 1
 
 
-async def refused(request: HttpRequest, error: Exception) -> Response:
+async def error_response(request: HttpRequest, error: Exception) -> Response:
     """Respond to Starlette's errors and to unexpected ones in few words."""
     status = getattr(error, "status_code", 500)
-    message = getattr(error, "detail", "") if status < 500 else "a mistake in attncli"
+    message = getattr(error, "detail", "") if status < 500 else "a bug in attncli"
     return JSONResponse({"error": message}, status)
 
 
 def make_app(site: Site, page: LivePage, lock: Lock) -> Guard:
     """Build the app behind its guard."""
     routes = Handlers(site, page)
-    handlers: Mapping[Any, Any] = {Exception: refused, 404: refused, 405: refused, 408: refused, 413: refused}
+    handlers: Mapping[Any, Any] = dict.fromkeys((Exception, 404, 405, 408, 413), error_response)
     app = Starlette(
         routes=[
             Route("/", routes.show, methods=["GET"]),
             Route("/look", routes.look, methods=["POST"]),
             Route("/page", routes.save, methods=["POST"]),
+            Route("/sources", routes.sources, methods=["POST"]),
         ],
         exception_handlers=handlers,
     )

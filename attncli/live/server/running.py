@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attncli.base.errors import RequestError, install_hint
 from attncli.live.server.app import Site
-from attncli.live.session import Watch, settle
+from attncli.live.session import Watch, freeze_objects
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -52,7 +52,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(site: Site, listening: socket.socket, host: str) -> Iterator[str]:
-    """Yield the address, token and all, as soon as the server answers; then answer until Ctrl-C, an orderly end.
+    """Yield the address with its token once the server answers. Then answer until Ctrl-C, which is not an error.
 
     Raises RequestError if the first text can't be displayed.
     """
@@ -112,25 +112,25 @@ def server_of(site: Site, lock: "Lock") -> "Server":
 def first_page(site: Site) -> "LivePage":
     """Build the initial page with the first text. Raises RequestError as `Session.records` does."""
     from attncli.live.server import app as answers
-    from attncli.live.server.app import Wish
+    from attncli.live.server.app import PageRequest
     from attncli.page import Start
     from attncli.page.document import live_page
 
     shown, model = next(iter(site.names.items()))
-    wish = Wish("", model, site.texts[0], None, True)
-    records = answers.records_of(site, wish, Watch())
+    page_request = PageRequest("", model, site.texts[0], None, True)
+    records = answers.records_of(site, page_request, Watch())
     texts = [{"text": one.text, "pair": one.pair} for one in site.texts]
-    live = {"model": shown, "models": list(site.names), "texts": texts}
-    return live_page(records, Start(), answers.advised(site, wish, records[0]), live)
+    live = {"model": shown, "models": list(site.names), "texts": texts, "unit": site.request.grouping.unit}
+    return live_page(records, Start(words=site.words), answers.choose_advice(site, page_request, records[0]), live)
 
 
 def warm(site: Site) -> None:
     """Do all one-time work, including q and k, in the model's thread before a user waits for it."""
     from attncli.live.server import app as answers
-    from attncli.live.server.app import Wish
+    from attncli.live.server.app import PageRequest
 
     model = site.session.models[0]
     first = site.session.engine(model).of_part(None).select_layers("all")[0]
-    wish = Wish("", model, site.texts[0], (first, 0), False)
-    site.workers[model].ask(lambda watch: answers.answer(site, wish, watch)).result()
-    settle()
+    page_request = PageRequest("", model, site.texts[0], (first, 0), False)
+    site.workers[model].ask(lambda watch: answers.answer(site, page_request, watch)).result()
+    freeze_objects()

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from attncli.base.choices import OutputName
 from attncli.base.errors import RequestError
-from attncli.models.own_code import needs_its_code, own_code
+from attncli.models.own_code import own_code, own_code_error
 
 
 @dataclass(frozen=True)
-class Turned:
+class RotaryPositions:
     """Rotary positions, with the fields of `attncli.attention.Rotary`."""
 
     rotated: int
@@ -27,10 +27,10 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class Biased:
+class RelativeBiasPositions:
     """A bias for each bucket of distances, which all layers share (`attncli.attention.RelativeBias`).
 
-    furthest: the distance from which on all share a bucket.
+    furthest: the distance from which all larger ones share a bucket.
     """
 
     buckets: int
@@ -53,7 +53,7 @@ class Disentangling:
     shared: bool
 
 
-Positions = Turned | Biased | Disentangling
+Positions = RotaryPositions | RelativeBiasPositions | Disentangling
 
 
 class Biases(NamedTuple):
@@ -102,7 +102,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish",
 class NoOwnNetwork(RequestError):  # noqa: N818  (a state)
     """Raised for a valid configuration of a network that attncli has no network for.
 
-    why: the reason alone. message: the complete line, by default the reason.
+    why: only the reason. message: the complete line, by default the reason.
     """
 
     def __init__(self, why: str, message: str | None = None) -> None:
@@ -136,7 +136,7 @@ class Values:
         return number
 
     def activation(self, key: str) -> str:
-        """Return an activation. Raises NoOwnNetwork for a name not in ACTIVATIONS, and RequestError for no name."""
+        """Return an activation. Raises NoOwnNetwork for a name not in ACTIVATIONS, RequestError for no name."""
         name = self.value(key)
         if name not in ACTIVATIONS:
             refused = NoOwnNetwork if isinstance(name, str) else RequestError
@@ -155,7 +155,7 @@ class Values:
         return number_from(0.0, key, self.value(key), 1.0)
 
     def check_positions(self) -> None:
-        """Raises NoNetwork unless positions are a table, as for jina-v2 (ALiBi) and jina-v3 (rotary).
+        """Raises NoNetwork unless positions are a table; jina-v2 has ALiBi instead, and jina-v3 rotary positions.
 
         Only for families in which the key has a meaning. ModernBERT has "absolute" and mmBERT "sans_pos", without
         effect.
@@ -172,7 +172,7 @@ class Values:
             return
         why, code = f"{key} {reprlib.repr(stated)} is not {reprlib.repr(known[0])}", own_code(self.data)
         if code is not None:
-            raise NoNetwork(needs_its_code(code, why))
+            raise NoNetwork(own_code_error(code, why))
         raise NoNetwork(f"{why}, which is not supported: use another model, such as those that attncli models lists")
 
     @property
@@ -193,7 +193,7 @@ class Values:
 
     @property
     def layer_types(self) -> Sequence[str] | None:
-        """Return the stated kind of each layer, FULL or SLIDING, if any. Raises RequestError if they are others."""
+        """Return the stated kinds of the layers, if any. Raises RequestError for other kinds than FULL and SLIDING."""
         stated, layers = self.value("layer_types"), self.layers
         if stated is not None and (
             not isinstance(stated, list) or len(stated) != layers or not all(kind in (FULL, SLIDING) for kind in stated)
@@ -231,13 +231,13 @@ SMALLEST, LARGEST = 1e-9, 1e12
 ABOVE_ONE = 1 + 1e-9
 
 
-def rotary_positions(values: Values) -> Turned:
-    """Return the rotary positions of all layers, whose base is "rope_theta". Raises as `turned_by` does."""
+def rotary_positions(values: Values) -> RotaryPositions:
+    """Return the rotary positions of all layers, whose base is "rope_theta". Raises as `read_rotation` does."""
     stated = values.data.get("rope_scaling") or values.data.get("rope_parameters")
-    return turned_by(values, stated, values.value("rope_theta"))
+    return read_rotation(values, stated, values.value("rope_theta"))
 
 
-def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned:
+def read_rotation(values: Values, stated: Any, base: Any, where: str = "") -> RotaryPositions:
     """Read one object of `rope_parameters`, with `base` as the default base. where: the kind of layers, if not all.
 
     Raises NoOwnNetwork for angles that depend on more than the position. Raises RequestError for invalid values.
@@ -258,12 +258,12 @@ def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned
         )
     of = f" of {where}" if where else ""
     theta = number_from(ABOVE_ONE, f"rope_theta{of}", stated.get("rope_theta", base))
-    size = turned_size(values, 1 if share is None else share)
+    size = rotated_size(values, 1 if share is None else share)
     if kind == "default":
-        return Turned(size, theta)
+        return RotaryPositions(size, theta)
     factor = number_from(1.0, f"factor{of}", stated.get("factor"))
     if kind == LINEAR:
-        return Turned(size, theta, stretch=factor)
+        return RotaryPositions(size, theta, stretch=factor)
     least, most = (
         number_from(SMALLEST, f"{name}{of}", stated.get(name)) for name in ("low_freq_factor", "high_freq_factor")
     )
@@ -271,7 +271,7 @@ def turned_by(values: Values, stated: Any, base: Any, where: str = "") -> Turned
     length = number_from(1.0, f"original_max_position_embeddings{of}", length)
     if least >= most:
         raise RequestError(f"low_freq_factor{of} is {least:g}, which is not below high_freq_factor {most:g}")
-    return Turned(size, theta, stretch=stretch_slow_pairs(size, theta, factor, least, most, length))
+    return RotaryPositions(size, theta, stretch=stretch_slow_pairs(size, theta, factor, least, most, length))
 
 
 def stretch_slow_pairs(
@@ -289,11 +289,11 @@ def stretch_slow_pairs(
     return tuple(1 / ((1 - share) / factor + share) for share in shares)
 
 
-def turned_size(values: Values, share: Any = 1) -> int:
+def rotated_size(values: Values, share: Any = 1) -> int:
     """Return the number of a head's elements that are rotated in pairs. share: the rotated part of each head.
 
-    Raises RequestError for an odd number or another share than from 0 to 1, and NoOwnNetwork for a size of heads that
-    the family doesn't know.
+    Raises RequestError for an odd number or a share outside (0, 1], and NoOwnNetwork for a size of heads that the
+    family doesn't know.
     """
     if not isinstance(share, float | int) or isinstance(share, bool) or not 0 < share <= 1:
         raise RequestError(f"partial_rotary_factor is {reprlib.repr(share)}, not a number from 0 to 1")
@@ -334,8 +334,8 @@ class Norm(NamedTuple):
 class Scores(NamedTuple):
     """x W + b, the last step: one number per label.
 
-    biases: possible names of the tensor b, of which the first existing one is used; by default beside W. Empty if there
-    is no bias. tied: W is the token table if it has no tensor of its own. softcap: bounds the scores s to
+    biases: possible names of the tensor b; the first existing one is used; by default the one beside W. Empty if there
+    is no bias. tied: W is the token table unless it has a separate tensor. softcap: bounds the scores s to
     c tanh(s / c).
     """
 
@@ -351,8 +351,8 @@ class TaskHead:
 
     reads: its input, the vector of the FIRST or LAST token, the MEAN of all but [PAD], or EACH token's. LATE: the mean
     is taken after the head. parts: the layers before its scores. architecture: the ending (or endings) of the class
-    name in config.json's `architectures` for the task. alone: the tensors' names identify the task too. labels: the
-    task's own, if any.
+    name in config.json's `architectures` for the task. alone: its tensors identify the task without
+    `architectures`. labels: the task's own, if any.
     """
 
     kind: OutputName
@@ -364,7 +364,7 @@ class TaskHead:
     labels: tuple[str, ...] | None = None
 
     def of(self, name: str) -> "TaskHead":
-        """Return the head with this name of its scores."""
+        """Return the head whose scores have this name in the checkpoint."""
         return replace(self, scores=self.scores._replace(name=name))
 
 
@@ -416,10 +416,10 @@ class Source(NamedTuple):
     Each tensor is divided into `parts` equal groups of rows. The parts `taken` are stacked in this order, and so are
     those of several `names`. `transposed`: the matrix is `[in, out]` there, not torch's `[out, in]`, to which rows
     refer.
-    heads: the rows of each of so many heads are divided separately; EVERY_HEAD means the network's number of heads,
-    which `ModelConfig.source` fills in. bias: the tensor of the bias, if it is not beside the matrix. grouped: this
-    projection among stacked query, key and value with fewer key heads, filled in there too. plus: is added to every
-    number.
+    heads: the number of heads whose rows are divided separately; EVERY_HEAD means the network's number of heads, which
+    `ModelConfig.source` fills in. bias: the tensor of the bias, if it is not beside the matrix. grouped: which one of
+    query, key and value it is, if they are stacked and there are fewer key heads; `ModelConfig.source` then fills in
+    `taken` and `parts`. plus: is added to every number.
     """
 
     names: tuple[str, ...]
@@ -450,7 +450,7 @@ def tensors_of(name: str) -> Source:
 
 
 def split(name: str, part: int, parts: int) -> Source:
-    """Return some of the rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
+    """Return the source of some rows: split("Wqkv", 1, 3) is the key of a fused query, key and value."""
     return Source((name,), (part,), parts)
 
 
@@ -470,12 +470,12 @@ def plus_one(name: str) -> Source:
 
 
 def swap(name: str) -> Source:
-    """Return two halves in reverse order."""
+    """Return the source of a tensor whose two halves are stored in reverse order."""
     return Source((name,), (1, 0), 2)
 
 
 def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> Source:
-    """Return a part of each head's rows, in a matrix of the first head's query, key and value, then the second's ...
+    """Return the source of a part of each head's rows; they are the first head's query, key and value, the second's ...
 
     split_by_head("in_proj", 1, 3) is the key.
     """
@@ -483,12 +483,12 @@ def split_by_head(name: str, part: int, parts: int, bias: str | None = None) -> 
 
 
 def fuse(*names: str) -> Source:
-    """Return several modules stacked in this order."""
+    """Return the source of several modules, to be stacked in this order."""
     return Source(names)
 
 
 def transpose(name: str) -> Source:
-    """Return a module whose matrix is `[in, out]`."""
+    """Return the source of a module whose matrix is stored as `[in, out]`."""
     return Source((name,), transposed=True)
 
 
@@ -519,7 +519,7 @@ class Family:
     NoNetwork if transformers' does not either.
     tokenizer: the class of its tokenizer in transformers, if a checkpoint's files do not define one (`CUTTERS` in
     `attncli.text.tokenizer`).
-    heads: the heads by the names of their outputs (`attncli.models.families.family`).
+    heads: the task heads, by the names of their outputs.
     """
 
     name: str

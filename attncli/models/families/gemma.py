@@ -14,13 +14,13 @@ from attncli.models.families.family import (
     SLIDING,
     Biases,
     NoOwnNetwork,
+    RotaryPositions,
     Source,
     TaskHeads,
-    Turned,
     Values,
     decoder_heads,
     plus_one,
-    turned_by,
+    read_rotation,
 )
 
 FIRST_GEMMA = "gemma"
@@ -124,7 +124,7 @@ BASES = {FULL: ("rope_theta", 1_000_000.0), SLIDING: ("rope_local_base_freq", 10
 
 def gemma3_settings(values: Values) -> dict[str, Any]:
     kinds = layer_kinds(values)
-    turned = {kind: turned_in(values, kind) for kind in set(kinds)}
+    turned = {kind: rotation_of_kind(values, kind) for kind in set(kinds)}
     plain = Values({**values.data, "rope_parameters": None, "rope_scaling": None}, values.keys, values.defaults)
     return {
         **settings(plain),
@@ -133,12 +133,12 @@ def gemma3_settings(values: Values) -> dict[str, Any]:
     }
 
 
-def turned_in(values: Values, kind: str) -> Turned:
+def rotation_of_kind(values: Values, kind: str) -> RotaryPositions:
     """Return the rotation in layers of this kind. Configurations older than transformers 5 stretch only full layers."""
     key, base = BASES[kind]
     every = values.value("rope_parameters") or {}
     stated = every.get(kind) if kind in every else values.value("rope_scaling") if kind == FULL else None
-    return turned_by(values, stated, values.data.get(key, base), kind)
+    return read_rotation(values, stated, values.data.get(key, base), kind)
 
 
 GEMMA3 = replace(

@@ -1,6 +1,6 @@
 """Llama 2 and 3 (Touvron et al. 2023; Grattafiori et al. 2024), and networks of the same parts: Mistral, with a window
-(Jiang et al. 2023); Qwen 2, with biases of queries, keys and values (Yang et al. 2024); SmolLM 2 and 3, of which the
-latter has layers without positions.
+(Jiang et al. 2023); Qwen 2, with biases of queries, keys and values (Yang et al. 2024); SmolLM 2; SmolLM 3, some of
+whose layers have no positions.
 
 RMSNorm before both parts of a layer and after the last layer; rotary positions; SwiGLU; groups of heads share keys.
 
@@ -29,11 +29,11 @@ from attncli.models.families.family import (
 
 
 def settings(values: Values) -> dict[str, Any]:
-    turned = rotary_positions(values)
+    rotary = rotary_positions(values)
     return {
         "segments": 0,
         "position_table": False,
-        "positions": tuple(turned if turns else None for turns in turned_layers(values)),
+        "positions": tuple(rotary if rotates else None for rotates in rotary_layers(values)),
         "reach": reach_of_layers(values, layer_kinds(values)),
         "norm_first": True,
         "rms_norm": True,
@@ -52,7 +52,7 @@ def biases(values: Values) -> Biases:
     return Biases(values.flag("attention_bias"), values.flag("mlp_bias"), norms=False)
 
 
-def turned_layers(values: Values) -> Sequence[bool]:
+def rotary_layers(values: Values) -> Sequence[bool]:
     """Return for each layer whether it has rotary positions."""
     stated, every = values.value("no_rope_layers"), values.value("no_rope_layer_interval")
     if stated is None:
@@ -72,7 +72,7 @@ def layer_kinds(values: Values) -> Sequence[str]:
     if not values.flag("use_sliding_window"):
         return [FULL] * layers
     if values.data["model_type"] == "smollm3":
-        return [FULL if turns else SLIDING for turns in turned_layers(values)]
+        return [FULL if rotates else SLIDING for rotates in rotary_layers(values)]
     first = values.count("max_window_layers", least=0)
     return [SLIDING if number >= first else FULL for number in range(layers)]
 

@@ -19,16 +19,16 @@ from attncli.models.families.family import (
     Family,
     NoOwnNetwork,
     Norm,
+    RotaryPositions,
     TaskHeads,
-    Turned,
     Values,
     classes,
     query_key_value,
+    read_rotation,
     span,
     tensors_of,
     tied,
     tokens,
-    turned_by,
     words,
 )
 
@@ -38,7 +38,7 @@ BASES = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 1
 
 def settings(values: Values) -> dict[str, Any]:
     kinds = layer_kinds(values)
-    turned = {kind: turned_in(values, kind) for kind in set(kinds)}
+    turned = {kind: rotation_of_kind(values, kind) for kind in set(kinds)}
     reach = values.count("local_attention", least=2) // 2  # the window's width counts both sides
     return {
         "segments": 0,
@@ -60,14 +60,14 @@ def layer_kinds(values: Values) -> Sequence[str]:
     return [SLIDING if number % every else FULL for number in range(values.layers)]
 
 
-def turned_in(values: Values, kind: str) -> Turned:
+def rotation_of_kind(values: Values, kind: str) -> RotaryPositions:
     """Return the rotation of queries and keys in layers of this kind."""
     old, default = BASES[kind]
     every = values.value("rope_parameters") or {}
     if values.value("rope_scaling") is not None:
         raise NoOwnNetwork("it scales its rotary positions (rope_scaling), which attncli does not support")
     stated = every.get(kind) if isinstance(every, dict) else every
-    return turned_by(values, stated, values.data.get(old, default), kind)
+    return read_rotation(values, stated, values.data.get(old, default), kind)
 
 
 def heads(values: Values) -> TaskHeads:

@@ -10,11 +10,11 @@ from typing import Any
 from attncli.base.errors import RequestError
 from attncli.models.families.bert import TENSORS
 from attncli.models.families.family import (
-    Biased,
     Dense,
     Family,
     NoOwnNetwork,
     Norm,
+    RelativeBiasPositions,
     TaskHeads,
     Values,
     classes,
@@ -30,7 +30,7 @@ def settings(values: Values) -> dict[str, Any]:
     values.check_positions()
     if values.pad_id is None:
         raise RequestError(f"pad_token_id is {values.value('pad_token_id')}, but positions are counted from it")
-    return {"padding_position": values.pad_id, "tells_segments": False}
+    return {"padding_position": values.pad_id, "returns_segments": False}
 
 
 def heads(values: Values) -> TaskHeads:
@@ -110,8 +110,8 @@ PRE_NORM = replace(
 # MPNet (Song et al. 2020): BERT without segments, with a bias for each bucket of distances that all layers share.
 
 
-PADDING = 1  # the position of [PAD], whatever its id
-BUCKETS, FURTHEST = 32, 128  # transformers uses these, whatever config.json says
+PADDING = 1  # the position of [PAD], independent of its id
+BUCKETS, FURTHEST = 32, 128  # transformers uses these and ignores config.json
 
 
 def mpnet_settings(values: Values) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def mpnet_settings(values: Values) -> dict[str, Any]:
     return {
         "segments": 0,
         "padding_position": PADDING,
-        "positions": (Biased(rows, FURTHEST),) * values.layers,
+        "positions": (RelativeBiasPositions(rows, FURTHEST),) * values.layers,
     }
 
 

@@ -12,20 +12,20 @@ from attncli.models.families.family import (
     Family,
     Norm,
     Published,
+    RotaryPositions,
     TaskHeads,
-    Turned,
     Values,
     classes,
     fuse,
     number_from,
     query_key_value,
     rotary_positions,
+    rotated_size,
     span,
     swap,
     tensors_of,
     tied,
     tokens,
-    turned_size,
     words,
 )
 
@@ -35,17 +35,19 @@ from attncli.models.families.family import (
 # Checkpoints contain its sines and cosines as a table, which attncli computes. Some rotate values too.
 
 
-BASE = 10_000.0  # as in the published code, whatever config.json says
+BASE = 10_000.0  # as in the published code, which ignores config.json
 
 
 def roformer_settings(values: Values) -> dict[str, Any]:
     stated = "hidden_size" if values.value("embedding_size") is None else "embedding_size"
-    turned = Turned(turned_size(values), BASE, interleaved=True, values=values.flag("rotary_value"), exact=True)
+    rotary = RotaryPositions(
+        rotated_size(values), BASE, interleaved=True, values=values.flag("rotary_value"), exact=True
+    )
     return {
         "embedding_size": values.count(stated),
         "widens": values.count(stated) != values.count("hidden_size"),
         "position_table": False,
-        "positions": (turned,) * values.layers,
+        "positions": (rotary,) * values.layers,
     }
 
 
@@ -84,7 +86,7 @@ ROFORMER = Family(
 
 
 # The keys of its first config.json, and transformers' names for them.
-WORDS = {
+NOMIC_KEYS = {
     "n_embd": "hidden_size",
     "n_head": "num_attention_heads",
     "n_inner": "intermediate_size",
@@ -94,9 +96,9 @@ WORDS = {
     "rotary_emb_base": "rope_theta",
 }
 GATES = {"swiglu": "silu", "geglu": "gelu"}
-# Further keys about the network, which transformers ignores. Scaling of positions on texts longer than in training
-# (rotary_scaling_factor) has no effect up to `max_trained_positions`, the maximum here.
-NEVER = (
+# Keys that change the network, but that transformers ignores: they must be false. (rotary_scaling_factor is not among
+# them: it has no effect up to `max_trained_positions`, the maximum here.)
+UNSUPPORTED = (
     "qkv_proj_bias",
     "mlp_fc1_bias",
     "mlp_fc2_bias",
@@ -124,7 +126,7 @@ TENSORS = {
 
 
 def nomic_native(data: Mapping[str, Any]) -> dict[str, Any]:
-    found = {ours: data[theirs] for theirs, ours in WORDS.items() if data.get(theirs) is not None}
+    found = {ours: data[theirs] for theirs, ours in NOMIC_KEYS.items() if data.get(theirs) is not None}
     gate = data.get("activation_function")
     if isinstance(gate, str) and gate in GATES:
         found["hidden_act"] = GATES[gate]
@@ -134,7 +136,7 @@ def nomic_native(data: Mapping[str, Any]) -> dict[str, Any]:
 def nomic_settings(values: Values) -> dict[str, Any]:
     values.check_only("activation_function", *GATES)
     values.check_only("rotary_emb_fraction", 1)
-    for key in NEVER:
+    for key in UNSUPPORTED:
         values.check_only(key, False, None, 0)
     return {
         "position_table": False,
@@ -191,10 +193,9 @@ NOMIC = Family(
 
 # --- GTE ------------------------------------------------------------------------------------------------
 
-# The second generation of GTE (Zhang et al. 2024, mGTE): gte-*-en-v1.5, gte-multilingual, snowflake-arctic-embed-
-# m-v2.0.
-# BERT with rotary positions and a gated feed-forward part (GeGLU) with a bias only in its second projection. Most came
-# with their own code, under the model type "new".
+# The second generation of GTE (Zhang et al. 2024, mGTE): gte-*-en-v1.5, gte-multilingual and
+# snowflake-arctic-embed-m-v2.0. BERT with rotary positions and a gated feed-forward part (GeGLU) with a bias only in
+# its second projection. Most came with their own code, under the model type "new".
 
 
 # transformers' defaults for missing keys, and those of the code published with "new".

@@ -1,8 +1,8 @@
-"""Translate what a .gguf file says of a network: into the entries of config.json, and transformers' names of tensors.
+"""Translate a .gguf file's description of a network into the entries of config.json and transformers' tensor names.
 
 An architecture is a row of ARCHITECTURES. Converters to the format (`convert_hf_to_gguf.py` of llama.cpp) rename the
 tensors, and change some: they interleave the rows of Llama's queries and keys for another formula of rotary positions,
-add 1 to Gemma's norms, and transpose GPT-2's projections. Here all of that is undone.
+add 1 to Gemma's norms, and transpose GPT-2's projections. This module undoes all of that.
 """
 
 import math
@@ -23,7 +23,7 @@ EMBEDDINGS = "token_embd.weight"
 HEAD = "output.weight"
 ROTARY_FACTORS = "rope_freqs.weight"  # Llama 3's divisors of the rotary frequencies
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"  # Phi-3's
-# Entries that say nothing about what the network computes, or repeat what others say.
+# Entries that do not affect the network's computation, or repeat others.
 SILENT = {"vocab_size", "tensor_data_layout", "rope.scaling.finetuned", "rope.scaling.attn_factor"}
 _IN_A_LAYER = re.compile(r"blk\.(\d{1,6})\.([a-z_0-9]+)\.(weight|bias)", re.ASCII)
 _OUTSIDE = re.compile(r"([a-z_0-9]+)\.(weight|bias)", re.ASCII)
@@ -68,7 +68,7 @@ class Facts:
             raise RequestError(f"{self.file.path}: {entry} is {shorten(repr(found), 60)}")
         return found
 
-    # --- what several architectures say in the same way -------------------------------------------------------
+    # --- entries that several architectures share --------------------------------------------------------------
 
     @property
     def layers(self) -> int:
@@ -114,7 +114,7 @@ def _sizes(facts: Facts) -> dict[str, Any]:
 
 
 def _with_rotary_positions(facts: Facts) -> dict[str, Any]:
-    """Return the entries of a decoder like Llama (Touvron et al. 2023), whose heads are rotated whole."""
+    """Return the entries of a decoder like Llama (Touvron et al. 2023), whose heads are fully rotated."""
     head_dim = facts.head_dim
     if facts.positive("rope.dimension_count", head_dim) != head_dim:
         raise RequestError(f"{facts.file.path}: rotates only a part of each head, which attncli does not support")
@@ -144,7 +144,7 @@ def _rotary_scaling(facts: Facts) -> dict[str, Any] | None:
 
 
 def _llama3_scaling(facts: Facts) -> dict[str, Any]:
-    """Return Llama 3's scaling, of which the file has only the divisor of each frequency.
+    """Return Llama 3's scaling. The file has only the divisor of each frequency.
 
     The largest one is the factor. The other numbers are those of all published models, and must give these divisors.
     """
@@ -177,8 +177,10 @@ def _gemma3(facts: Facts) -> dict[str, Any]:
 
 
 def _gemma(facts: Facts, big: int) -> dict[str, Any]:
-    """Return what Gemma 2 and 3 have in common. big: the number of layers of the model with 27 billion parameters,
-    which alone does not scale its scores by its head size. No file says so.
+    """Return the common entries of Gemma 2 and 3.
+
+    big: the number of layers of the model with 27 billion parameters, the only one that does not scale its scores by
+    its head size. No file contains that.
     """
     config = _with_rotary_positions(facts)
     sharp = config["hidden_size"] // facts.heads if facts.layers == big else facts.head_dim
@@ -199,7 +201,9 @@ def _phi3(facts: Facts) -> dict[str, Any]:
         "sliding_window": facts.positive("attention.sliding_window") if facts.has("attention.sliding_window") else None,
     }
     if facts.head_dim * facts.heads != config["hidden_size"]:
-        raise RequestError(f"{facts.file.path}: heads of Phi-3 divide the hidden size, and these do not")
+        raise RequestError(
+            f"{facts.file.path}: the number of heads must divide the hidden size in Phi-3, and here it does not"
+        )
     tensors = {"long_factor": LONG_FACTORS, "short_factor": SHORT_FACTORS}
     if all(name in facts.file.tensors for name in tensors.values()):
         factors = {
@@ -387,7 +391,7 @@ class Translation:
         name = file.metadata.get("general.architecture")
         if not isinstance(name, str) or name not in ARCHITECTURES:
             raise RequestError(
-                f"{file.path} is of the architecture {quoted(str(name))}, which attncli does not read: "
+                f"{file.path} has the architecture {quoted(str(name))}, which attncli does not read; "
                 f"it reads {', '.join(ARCHITECTURES)}"
             )
         self.architecture = ARCHITECTURES[name]
@@ -400,7 +404,7 @@ class Translation:
             "dtype": "float32",
         }
         left = sorted(set(facts.entries) - facts.read)
-        if left:  # they may change what the network computes
+        if left:  # they may change the network's computation
             raise RequestError(f"{file.path}: attncli does not know the setting {quoted(f'{name}.{left[0]}')}")
         self.names = self._rename(facts.layers)
 

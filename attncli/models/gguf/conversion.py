@@ -22,17 +22,17 @@ from attncli.base.printable import printable
 if TYPE_CHECKING:  # a file that has been converted is not opened
     from attncli.models.gguf.architectures import Translation
 
-FORMAT = 1  # of the directory: raise it when the same file gives another one
-RECORD = "conversion.json"  # the types of the file's tensors, and the bytes of each file of the directory: written last
+FORMAT = 1  # version of the directory: raise it if the same file gives a different one
+RECORD = "conversion.json"  # written last: the types of the file's tensors, and the bytes of each file of the directory
 _TEMPORARY: dict[str, Path] = {}  # the directories that the cache can't hold, by name
 
 
 def convert_once(source: Path, sha256: str) -> Path:
-    """Return the directory to which a file has been converted, now or earlier. It appears complete or not at all.
+    """Return the directory to which a file was converted, now or earlier. It appears complete or not at all.
 
     It is in the cache, or, if that can't be written, in a temporary folder that is removed when this process ends.
 
-    sha256: of the file. Raises RequestError as `convert`, and if there is no room for it.
+    sha256: of the file. Raises RequestError as `convert` does, and if there is no room for it.
     """
     name = f"{sha256[:32]}-{FORMAT}"
     kept = cache_directory() / "models" / "gguf" / name
@@ -92,7 +92,7 @@ def convert(source: Path, directory: Path) -> None:
 
 
 def is_whole(directory: Path) -> bool:
-    """Return True if a directory has all files of a conversion, none of them cut short."""
+    """Return True if a directory has all files of a conversion, none of them truncated."""
     try:
         sizes = _read_record(directory)["sizes"]
         return bool(sizes) and all((directory / name).stat().st_size == size for name, size in sizes.items())

@@ -31,7 +31,7 @@ class GGUFFile:
                 self.metadata = {name: field.contents() for name, field in header}
         except OSError as error:
             raise RequestError(f"can't read {path}: {error.strerror or error}") from error
-        except Exception as error:  # a damaged file leads the reader anywhere
+        except Exception as error:  # a damaged file can make the reader raise anything
             raise RequestError(f"{path} is not a .gguf file, or is damaged: {first_line(error)}") from error
         self.tensors: dict[str, Any] = {tensor.name: tensor for tensor in file.tensors}
 
@@ -52,12 +52,10 @@ class GGUFFile:
 
         kind = self.tensors[name].tensor_type
         try:
-            with np.errstate(all="ignore"):  # damaged scales; who reads the tensors refuses what is not finite
+            with np.errstate(all="ignore"):  # damaged scales; the readers of tensors refuse numbers that are not finite
                 found = dequantize(self.tensors[name].data, kind)
         except NotImplementedError as error:
-            raise RequestError(
-                f"{self.path}: {quoted(name)} is of the type {kind.name}, which can't be read"
-            ) from error
+            raise RequestError(f"{self.path}: {quoted(name)} has the type {kind.name}, which can't be read") from error
         values: Floats = found.astype(np.float32, copy=False).reshape(self.shape(name))
         return values
 
@@ -72,15 +70,15 @@ def _reader() -> Any:
     class Reader(GGUFReader):  # type: ignore[misc]
         def _get(self, offset: int, dtype: Any, count: int = 1, *order: Any, **more: Any) -> Any:
             found = super()._get(offset, dtype, count, *order, **more)
-            if len(found) < count:  # it would go on, for as many entries as a damaged file claims
-                raise ValueError("it is cut short")
+            if len(found) < count:  # it would continue for as many entries as a damaged file claims
+                raise ValueError("it is truncated")
             return found
 
     return Reader
 
 
 def shortest(number: float) -> float:
-    """Return the shortest decimal fraction that a float32 stands for: 9.999999747378752e-06 is 1e-05."""
+    """Return the shortest decimal fraction with the same float32: 1e-05 for 9.999999747378752e-06."""
     return float(str(np.float32(number)))
 
 

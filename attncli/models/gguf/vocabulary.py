@@ -1,8 +1,8 @@
 """Build a tokenizer from the vocabulary in a .gguf file.
 
-The file has tokens, merges or scores, and the name of the rule that splits texts into words, without the rule. Two
-kinds are read: byte-level byte pairs as in GPT-2 (Radford et al. 2019), and sentencepiece's (Kudo and Richardson 2018).
-The rules below are those of the published tokenizers, and not llama.cpp's rewritings of them.
+The file has tokens, merges or scores, and only the name of the rule that splits texts into words. Two kinds are read:
+byte-level byte pairs as in GPT-2 (Radford et al. 2019), and sentencepiece's (Kudo and Richardson 2018). The rules below
+are those of the published tokenizers, not llama.cpp's versions of them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ SPECIAL = {
 }
 
 
-# --- how texts are split into words ---------------------------------------------------------------------
+# --- splitting texts into words ---------------------------------------------------------------------------
 
 _CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}"
@@ -40,9 +40,9 @@ _CL100K = (
 class Splitting:
     """The rules by which a byte-level tokenizer splits a text into words.
 
-    pattern: of the words; None for GPT-2's. digits: every digit is a word of its own. composed: characters are composed
-    first (NFC). begins: a text begins with the token for it unless the file says otherwise. whole: a word that is a
-    token is not built from merges.
+    pattern: of the words; None for GPT-2's. digits: every digit is a separate word. composed: characters are composed
+    first (NFC). begins: by default a text begins with the begin token. whole: a word that is itself a token is not
+    built from merges.
     """
 
     pattern: str | None = None
@@ -87,7 +87,7 @@ class Vocabulary:
         self.kind = self.entries.get("model")
         if self.kind not in ("gpt2", "llama"):
             raise RequestError(
-                f"{file.path} has a tokenizer of the kind {quoted(str(self.kind))}, which attncli does not read: "
+                f"{file.path} has a tokenizer of the kind {quoted(str(self.kind))}, which attncli does not read; "
                 "it reads gpt2 and llama"
             )
         self.tokens = self._texts("tokens")
@@ -95,10 +95,10 @@ class Vocabulary:
             self.tokens = [SPACE * len(token) if not token.strip(" ") else token for token in self.tokens]
         self.types = self.entries.get("token_type", [NORMAL] * len(self.tokens))
         if not isinstance(self.types, list) or len(self.types) != len(self.tokens):
-            raise self._refusal("types of another number than tokens")
+            raise self._refusal("different numbers of types and tokens")
         self.ids = {token: number for number, token in enumerate(self.tokens)}
         if len(self.ids) < len(self.tokens):
-            raise self._refusal("two tokens of the same text")
+            raise self._refusal("two tokens with the same text")
         numbers = {name: self._id(entry) for name, entry in SPECIAL.items()}
         self.special = {name: number for name, number in numbers.items() if number is not None}
 
@@ -107,7 +107,7 @@ class Vocabulary:
         return {f"{name}_id": number for name, number in self.special.items() if name != "unk_token"}
 
     def ends(self) -> list[int]:
-        """Return the tokens that end what a model writes: the end of a text, and that of a turn in a chat."""
+        """Return the tokens that end a model's output: the end of a text, and the end of a turn in a chat."""
         ends = [self._id(entry) for entry in ("eos_token_id", "eot_token_id")]
         return list(dict.fromkeys(number for number in ends if number is not None))
 
@@ -156,7 +156,7 @@ class Vocabulary:
         return tokenizer
 
     def _byte_pairs(self) -> "tuple[Tokenizer, bool]":
-        """Return a byte-level tokenizer, and whether a text begins with the token for it by default."""
+        """Return a byte-level tokenizer, and whether a text begins with the begin token by default."""
         from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
         from tokenizers.models import BPE
 
@@ -203,7 +203,7 @@ class Vocabulary:
         return tokenizer
 
     def _ranks(self) -> dict[str, float]:
-        """Return the pieces that merges may form, by their rank; the smallest is formed first."""
+        """Return the rank of each piece that merges may form; the smallest rank is formed first."""
         scores = self.entries.get("scores")
         gemma = str(self.file.metadata.get("general.architecture")).startswith("gemma")  # its scores are not its ranks
         if not gemma and (not isinstance(scores, list) or len(scores) != len(self.tokens)):
@@ -217,7 +217,7 @@ class Vocabulary:
     def _merges(self) -> list[tuple[str, str]]:
         merges = [tuple(merge.split(" ")) for merge in self._texts("merges")]
         if any(len(merge) != 2 for merge in merges):
-            raise self._refusal("a merge of other than two tokens")
+            raise self._refusal("a merge that does not have two tokens")
         return merges  # type: ignore[return-value]
 
     def _texts(self, name: str) -> list[str]:
@@ -231,7 +231,7 @@ class Vocabulary:
         if found is None:
             return None
         if type(found) is not int or not 0 <= found < len(self.tokens):
-            raise self._refusal(f"{name} {found!r}, which is no token")
+            raise self._refusal(f"{name} {found!r}, which is not a token")
         return found
 
     def _flag(self, name: str, default: bool) -> bool:

@@ -7,15 +7,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from attncli.analysis.patterns import BROAD, PATTERNS
+from attncli.analysis.patterns import GLYPHS, PATTERNS
 from attncli.base import choices
 from attncli.corpus.statistics import Statistics
 from attncli.record.display import HEAD_COLOURS, dashes, head_colour
 from attncli.report.figure import fonts, title_of
-from attncli.report.figure.drawing import FAINT, INK, drawing
-from attncli.report.figure.fonts import clean, wrap_line
+from attncli.report.figure.drawing import FAINT, INK, dark_ink, drawing
+from attncli.report.figure.fonts import NO_BREAK, clean, wrap_line
 from attncli.report.figure.layout import LINE
 from attncli.report.figure.maps import COLOURS
 from attncli.report.paper import Paper, larger, too_narrow
@@ -28,10 +29,6 @@ SMALL = 0.7  # of the labels' size
 ABOVE = 0.8  # the length of a line above a layer, as a share of the way to the next
 SIDES = 1.0  # inches that the numbers and the colour bar beside the heads need
 MOST_NUMBERS = 12  # along an axis
-LETTERS = {
-    "self": "s", "previous": "←", "next": "→", "first": "f", "separator": "■", "punctuation": ".", "same_word": "=",
-    BROAD: "",
-}  # fmt: skip
 
 
 def draw_atlas(statistics: Statistics, by: choices.Figure, top: float, title: Sequence[str], paper: Paper) -> Figure:
@@ -42,7 +39,7 @@ def draw_atlas(statistics: Statistics, by: choices.Figure, top: float, title: Se
     A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
     """
     heading = clean(title_of(title))
-    families = fonts.families([heading, *LETTERS.values()], paper.font)
+    families = fonts.families([heading, *GLYPHS.values()], paper.font)
     needed = 2 * paper.margin + statistics.model.heads * max(fonts.widths(["00"], paper.note, families)) + SIDES
     width = WIDTH if paper.width is None else paper.width
     if width < needed:
@@ -51,12 +48,13 @@ def draw_atlas(statistics: Statistics, by: choices.Figure, top: float, title: Se
         across, rows = (2, 2) if width >= BESIDE else (1, 3)
         high = PANEL * width / across
         lines = wrap_line(heading, paper.heading, width - 2 * paper.margin, families)
-        figure = Figure(figsize=(width, high * rows + LINE * paper.heading * len(lines)), layout="constrained")
+        pads = ConstrainedLayoutEngine(w_pad=paper.margin, h_pad=paper.margin)
+        figure = Figure(figsize=(width, high * rows + LINE * paper.heading * len(lines)), layout=pads)
         figure.suptitle("\n".join(lines), size=paper.heading, color=INK, parse_math=False)
         places: Any = figure.add_gridspec(rows, across)
         _draw_entropy(figure.add_subplot(places[0, 0]), statistics, paper)
         _draw_shares(figure.add_subplot(places[divmod(1, across)]), statistics, paper)
-        _draw_heads(figure.add_subplot(places[rows - 1, :]), statistics, by, top, paper)
+        _draw_heads(figure.add_subplot(places[rows - 1, :]), statistics, by, top, paper, families)
     return figure
 
 
@@ -93,16 +91,21 @@ def _draw_shares(axes: Axes, statistics: Statistics, paper: Paper) -> None:
     _draw_legend(axes, paper, 3)
 
 
-def _draw_heads(axes: Axes, statistics: Statistics, by: choices.Figure, top: float, paper: Paper) -> None:
-    """Draw all heads, coloured by one figure, with the letter of their pattern."""
+def _draw_heads(
+    axes: Axes, statistics: Statistics, by: choices.Figure, top: float, paper: Paper, families: Sequence[str]
+) -> None:
+    """Draw all heads, coloured by one figure, with the glyph of their pattern."""
     values = statistics.figure(by)
     picture = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=top, aspect="auto")
+    dark = dark_ink(picture.to_rgba(values))
     for one in statistics.heads:
-        colour = "white" if values[one.layer, one.head] > 0.55 * top else INK
-        axes.text(one.head, one.layer, LETTERS[one.label], size=_small(paper), color=colour, ha="center", va="center")
-    letters = [f"{letter} {name.replace('_', ' ')}" for name, letter in LETTERS.items() if letter] + ["nothing: broad"]
-    lines = "\n".join("   ".join(letters[start : start + 3]) for start in range(0, len(letters), 3))
-    _dress(axes, f"All heads by {by.replace('_', ' ')}", f"head\n{lines}", "layer", paper)
+        colour = INK if dark[one.layer, one.head] else "white"
+        axes.text(one.head, one.layer, GLYPHS[one.label], size=paper.note, color=colour, ha="center", va="center")
+    labels = {one.label for one in statistics.heads}
+    meanings = [f"{glyph}{NO_BREAK}{name.replace('_', NO_BREAK)}" for name, glyph in GLYPHS.items() if name in labels]
+    width = axes.figure.get_size_inches()[0] - SIDES - 2 * paper.margin  # type: ignore[union-attr]
+    lines = wrap_line("most weight: " + "   ".join(meanings), paper.note, width, families)
+    _dress(axes, "\n".join([f"All heads by {by.replace('_', ' ')}", *lines]), "head", "layer", paper)
     _mark(axes.xaxis, statistics.model.heads)
     _mark(axes.yaxis, statistics.model.layers)
     bar = axes.figure.colorbar(picture, ax=axes)

@@ -1,6 +1,7 @@
 """The picture of two records: how much weight moved in every head, and the maps of those that differ most."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ from attncli.report.figure.drawing import (
     INK,
     bar_at,
     blank,
+    draw_heading,
     draw_hidden_sample,
     draw_lines,
     drawing,
@@ -33,14 +35,14 @@ from attncli.report.parts import in_cell
 
 SHOWN = 3  # heads whose maps are drawn
 MOVED = ScalarMappable(Normalize(0, 1), COLOURS)
-DARK = 0.4  # how much moved, from which on its number is white
+DARK = 0.4  # from this much moved weight on, the number is white
 TABLE = "How much weight moved in every head (0 to 1)"
-LONGEST_SIDE = 80  # characters of what A or B is
-MAPS = "Where most did; in frames: the cells that differ most"
+LONGEST_SIDE = 80  # characters of the description of A or B
+MAPS = "Heads where most moved; frames: the cells that differ most"
 
 # Inches, for text of the usual size.
 HEAD_WIDE, HEAD_HIGH = 0.42, 0.26  # a head's square
-SMALLEST_MAP, LARGEST_MAP, TOKEN = 2.2, 7.0, 0.17  # the side of a map, and what a token of it should have
+SMALLEST_MAP, LARGEST_MAP, TOKEN = 2.2, 7.0, 0.17  # the side of a map, and of one token in it
 BAR_WIDTH, BAR_ROOM = 0.13, 0.85
 ROOM_FOR_TICKS, LONGEST_BARS = 0.6, 2.5  # of a colour bar, and of both together
 SMALLEST_CELL, SMALLEST_SQUARE = 0.01, 0.1  # of a token and of a head, where the width is given
@@ -49,10 +51,11 @@ SMALLEST_CELL, SMALLEST_SQUARE = 0.01, 0.1  # of a token and of a head, where th
 class Picture:
     """The picture of a difference, and the places of its parts, in inches from the upper left corner; sizes in points.
 
-    cells: those that have frames. heading, note: the lines above everything. size: of all other words. caption, line:
-    the heights of a map's name and of a line above a part. square: the sides of a head's. squares: the top of these,
-    and maps: that of the first row of maps, each below its heading; row: from one row to the next. left: where both
-    begin. wide, high: a map's sides; cell: of a token; label_size, label_step: as in `Layout`.
+    cells: those with frames. heading, note: the lines above everything. size: of all other text. caption, line: the
+    heights of a map's name and of a heading. square: the width and height of a head's square. squares, maps: the tops
+    of the squares and of the first row of maps, below their headings. row: the distance from one row of maps to the
+    next. left: the left edge of squares and maps. wide, high: of a map. cell: of a token in it. label_size, label_step:
+    as in `PictureLayout`.
     """
 
     def __init__(
@@ -122,14 +125,12 @@ class Picture:
         return self.left + column * (self.wide + GAP), self.maps + row * self.row + self.caption
 
     def draw(self) -> Figure:
-        """Draw a square a head with how much weight moved, and, where most did, map A, map B and B - A."""
+        """Draw a square per head with how much weight moved, and maps A, B and B - A of the heads where most did."""
         found, paper = self.found, self.paper
         weights, changes = scales(found)
         with drawing(self.families):
             figure, canvas = blank(self.width, self.height)
-            draw_lines(canvas, paper.margin, paper.margin, self.heading, paper.heading, INK)
-            note_top = paper.margin + LINE * paper.heading * len(self.heading)
-            draw_lines(canvas, paper.margin, note_top, self.note, self.size, FAINT)
+            draw_heading(canvas, paper, self.heading, self.note)
             heads_top = self.squares - LINE * self.size - self.line
             draw_lines(canvas, paper.margin, heads_top, [TABLE], self.size, INK)
             self.draw_heads(canvas)
@@ -150,9 +151,11 @@ class Picture:
                 left, top = self.corner(0, 3)
                 tall = (min(len(self.shown) * self.row - self.caption, LONGEST_BARS) - 2 * GAP) / len(bars)
                 for place, (name, colours) in enumerate(bars.items()):
-                    ticks = MaxNLocator(4) if tall >= ROOM_FOR_TICKS else [*colours.get_clim()]
+                    how: dict[str, Any] = {"ticks": MaxNLocator(4)}
+                    if tall < ROOM_FOR_TICKS:
+                        how = {"ticks": [*colours.get_clim()], "format": lambda end, _: f"{end:.2g}"}
                     place_and_size = left, top + place * (tall + 2 * GAP), BAR_WIDTH, tall
-                    bar_at(figure, place_and_size, colours, name, self.size, ticks=ticks)
+                    bar_at(figure, place_and_size, colours, name, self.size, **how)
             if hidden:
                 x, y = self.corner(0, 3)
                 draw_hidden_sample(canvas, x, y - self.caption, BAR_WIDTH, self.size)

@@ -30,7 +30,7 @@ from attncli.base.files import PICTURES, check_suffix, write_whole
 from attncli.record.display import HIDDEN, dashes
 from attncli.report.figure import fonts
 from attncli.report.figure.layout import CLOSE, LABEL_GAP, LINE, TICK, PictureLayout, Wording, tick_places
-from attncli.report.paper import SCREEN_DPI
+from attncli.report.paper import SCREEN_DPI, Paper
 
 SETTINGS = {
     "svg.fonttype": "none",  # text stays text
@@ -40,7 +40,7 @@ SETTINGS = {
 }
 INK, FAINT = "#222222", "#707070"
 RULES = "#d8d8d8"  # between cells, of which most are white
-GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of what is hidden
+GROUND, HATCH, STROKES = "#e6e6e6", "#a8a8a8", "//////"  # of hidden cells
 
 
 @contextmanager
@@ -52,8 +52,8 @@ def drawing(families: Sequence[str]) -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
         matplotlib.rcParams["font.family"] = list(families)
-        warnings.filterwarnings("ignore", message="Glyph")  # `fonts.families` has said it
-        log.setLevel(logging.ERROR)  # that a family has no "normal" weight is no news to the user
+        warnings.filterwarnings("ignore", message="Glyph")  # `fonts.families` warns about it
+        log.setLevel(logging.ERROR)  # users need no warning that a family lacks a "normal" weight
         try:
             yield
         finally:
@@ -98,17 +98,25 @@ def draw_queries(canvas: Axes, layout: PictureLayout, labels: Sequence[str], hig
             )
 
 
-def named_places(layout: PictureLayout, count: int, held: int | None = None) -> list[int]:
-    """Return the tokens that have a label; the one that is held in place of its neighbours."""
+def named_places(layout: PictureLayout, count: int, highlighted: int | None = None) -> list[int]:
+    """Return the tokens that have a label. The highlighted one has it in place of its neighbours."""
     step = layout.label_step
     named = range(0, count, step)
-    return [*named] if held is None else sorted({held, *(one for one in named if abs(one - held) >= step)})
+    if highlighted is None:
+        return [*named]
+    return sorted({highlighted, *(one for one in named if abs(one - highlighted) >= step)})
 
 
 def draw_lines(canvas: Axes, x: float, y: float, lines: Sequence[str], size: float, colour: str) -> None:
     """Draw lines of text from (x, y) down."""
     for place, line in enumerate(lines):
         write(canvas, x, y + LINE * size * (place + 0.5), line, size, ha="left", color=colour)
+
+
+def draw_heading(canvas: Axes, paper: Paper, title: Sequence[str], notes: Sequence[str]) -> None:
+    """Draw the lines of the title and of the notes in the upper left corner."""
+    draw_lines(canvas, paper.margin, paper.margin, title, paper.heading, INK)
+    draw_lines(canvas, paper.margin, paper.margin + LINE * paper.heading * len(title), notes, paper.note, FAINT)
 
 
 def dark_ink(colours: Floats | Doubles) -> Bools:
@@ -121,7 +129,7 @@ def dark_ink(colours: Floats | Doubles) -> Bools:
 
 
 def hatched(x: float, y: float, wide: float, high: float) -> Rectangle:
-    """Return the ground of hidden cells: it differs from any colour, in print and in grey too."""
+    """Return the background of hidden cells. It differs from any colour, in print and in grey too."""
     return Rectangle((x, y), wide, high, facecolor=GROUND, edgecolor=HATCH, hatch=STROKES, linewidth=0, zorder=-1)
 
 
@@ -182,7 +190,7 @@ def inside(at: float, half: float, length: float) -> float:
 
 # --- the colour bar -----------------------------------------------------------------------------------
 
-ROOTS = (0, 0.01, 0.1, 0.25, 0.5, 1)  # of the full colour: what is marked where colours go by the square root
+ROOTS = (0, 0.01, 0.1, 0.25, 0.5, 1)  # the marks of a bar whose colours go by the square root, up to 1
 
 # Inches.
 BAR_GAP, BAR_WIDTH, BAR_TEXT = 0.25, 0.16, 0.75  # for text of 10 points
@@ -191,21 +199,33 @@ SHORTEST_BAR, LONGEST_BAR = 1.2, 4.0
 
 def draw_bars(
     figure: Figure, layout: PictureLayout, wording: Wording, bars: Sequence[tuple[ScalarMappable, str]], more: bool
-) -> None:
-    """Draw colour bars with their names right of the maps, below each other; they end in a point if there is `more`
-    weight than they reach to.
+) -> float:
+    """Draw colour bars with their names right of the maps: each beside its map in a single column, else below each
+    other. They end in an arrow if there is `more` weight than their range. Return the lower end of the last.
     """
     unit = layout.unit
     room = bar_height(layout, len(bars)) / len(bars)
-    for number, (colours, scale) in enumerate(bars):
-        high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
-        place = layout.edge + BAR_GAP * unit, layout.tops[0] + number * room, BAR_WIDTH * unit, high
+    high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
+    tops = [layout.tops[0] + number * room for number in range(len(bars))]
+    if len(bars) == len(layout.tops) and len(layout.lefts) == 1 and layout.high >= SHORTEST_BAR * unit:
+        tops, high = layout.tops, min(layout.high, LONGEST_BAR * unit)
+    for y, (colours, scale) in zip(tops, bars, strict=True):
+        place = layout.edge + BAR_GAP * unit, y, BAR_WIDTH * unit, high
+        how: dict[str, Any] = {"extend": "max" if more else "neither"}
         ticks: Any = MaxNLocator(5 if len(bars) == 1 else 3)
         if isinstance(colours.norm, PowerNorm):
-            ticks = [share * (colours.norm.vmax or 1) for share in ROOTS]
+            ticks = root_ticks(colours.norm.vmax or 1.0)
+            how["format"] = "%g"
         name = "\n".join(fonts.wrap_line(scale, layout.note_size, high, wording.families))
-        made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, extend="max" if more else "neither")
+        made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, **how)
         made.ax.tick_params(length=3 * unit)
+    return tops[-1] + high
+
+
+def root_ticks(most: float) -> list[float]:
+    """Return round numbers from 0 to at most `most`, far enough apart where colours go by the square root."""
+    power = 10.0 ** math.ceil(math.log10(most))
+    return [root * power for root in ROOTS if root * power <= most]
 
 
 def bar_at(
@@ -241,7 +261,7 @@ LEGEND_GAP = 0.1  # from the panels
 
 
 def legend_height(layout: PictureLayout, rows: int) -> float:
-    """Return the inches that so many rows of the legend take."""
+    """Return the height in inches of this many rows of the legend."""
     return LEGEND_GAP * layout.unit + rows * LINE * layout.note_size
 
 
@@ -283,13 +303,14 @@ def draw_legend(
 # --- files -------------------------------------------------------------------------------------------
 
 MOST_PIXELS = 200_000_000
-NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+NO_DATE: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None:
+def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI, title: str = "") -> None:
     """Save by suffix: .png, .svg or .pdf. A file appears whole or not at all.
 
-    The same picture gives the same bytes. dpi: dots an inch, of a PNG and of the maps in an SVG or PDF.
+    The same picture gives the same bytes. title: for the file's metadata. dpi: dots per inch, of a PNG and of the maps
+    in an SVG or PDF.
 
     Raises RequestError for another suffix, an unwritable place, or more dots than fit into memory.
     """
@@ -303,7 +324,9 @@ def save_figure(figure: Figure, path: str | Path, dpi: int = SCREEN_DPI) -> None
         )
     drawn = io.BytesIO()  # matplotlib does not end well on a full disk
     with drawing([fonts.DEFAULT]):
-        figure.savefig(drawn, format=suffix[1:], dpi=dpi, metadata=NO_DATE[suffix])
+        figure.savefig(
+            drawn, format=suffix[1:], dpi=dpi, metadata={"Title": title.replace(fonts.NO_BREAK, " "), **NO_DATE[suffix]}
+        )
     write_whole(path, lambda file: file.write_bytes(drawn.getvalue()))
 
 

@@ -18,7 +18,7 @@ from attncli.base.printable import printable, quoted, visible
 
 DEFAULT = "DejaVu Sans"  # comes with matplotlib, so it is always there
 NAMED = 5  # characters that the notice names
-RESOLUTIONS = (72, 100, 150, 300)  # dots an inch: letters are fitted to dots, by which a text is wider at some of them
+RESOLUTIONS = (72, 100, 150, 300)  # dots per inch: letters are fitted to dots, so a text is wider at some resolutions
 
 
 def families(texts: Iterable[str], first: str | None = None) -> list[str]:
@@ -41,8 +41,8 @@ def families(texts: Iterable[str], first: str | None = None) -> list[str]:
             unknown = [shape for shape in shapes if shape in missing]
             more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
             notice = (
-                f"no font on this machine has {', '.join(unknown[:NAMED])}{more}: boxes are drawn instead; "
-                "install a font that has them (Noto covers most scripts)"
+                f"matplotlib finds no font that has {', '.join(unknown[:NAMED])}{more}, so boxes are drawn. Install "
+                "Noto Sans for most scripts, Noto Emoji or Symbola for emoji (Noto Color Emoji can't be drawn)."
             )
             warnings.warn(notice, Notice, stacklevel=2)
             break
@@ -76,7 +76,7 @@ def default_file() -> str:
 
 
 def installed() -> dict[str, str]:
-    """Return the file that draws the plain text of each family, of all fonts on this machine."""
+    """Return, for each font family on this machine, the file of its regular style."""
     from matplotlib.font_manager import findSystemFonts, fontManager, weight_dict
 
     def plainness(font: Any) -> tuple[bool, bool, int]:
@@ -122,7 +122,7 @@ def widths(texts: Sequence[str], size: float, chosen: Sequence[str]) -> list[flo
 
 # --- texts --------------------------------------------------------------------------------------------
 
-LONGEST_LABEL = 16  # columns of a terminal: a Chinese character takes two
+LONGEST_LABEL, ON_SCREEN = 16, 24  # columns of a terminal: a Chinese character takes two
 FILLED = 0.9  # of a line's width: small letters drawn as few dots come out up to a tenth wider
 NO_BREAK = "\N{NO-BREAK SPACE}"  # keeps words together where a title is wrapped
 
@@ -136,9 +136,9 @@ def clean_lines(text: str) -> str:
     return "\n".join(clean(line) for line in text.split("\n"))
 
 
-def token_label(token: str) -> str:
-    """Return a token as it stands beside a map."""
-    return cut(clean(visible(token)), LONGEST_LABEL)
+def token_label(token: str, longest: int = LONGEST_LABEL) -> str:
+    """Return a token, or the beginning of a sentence, as it stands beside a map."""
+    return cut(clean(visible(token)), longest)
 
 
 def cut(text: str, most: int) -> str:
@@ -149,12 +149,12 @@ def cut(text: str, most: int) -> str:
     return text[: int(np.searchsorted(ends, most - 1, side="right"))] + "…"
 
 
-def wrap_line(text: str, size: float, width: float, families: Sequence[str]) -> list[str]:
-    """Return `text` in lines that are at most `width` inches wide."""
+def wrap_line(text: str, size: float, width: float, families: Sequence[str], whole: bool = False) -> list[str]:
+    """Return `text` in lines that are at most `width` inches wide. whole: no word is broken."""
     lines = []
     for line in text.splitlines():
         [needed] = widths([line], size, families)
         room = FILLED * width
         columns = len(line) if needed <= room else int(len(line) * room / needed)
-        lines += textwrap.wrap(line, max(columns, 1), break_on_hyphens=False)
+        lines += textwrap.wrap(line, max(columns, 1), break_long_words=not whole, break_on_hyphens=False)
     return [line.removesuffix(" ·").removeprefix("· ").replace(NO_BREAK, " ") for line in lines]

@@ -1,6 +1,6 @@
 """Plan a picture of panels in inches, before anything is drawn.
 
-Every text is measured first, so that no label lies on another. A picture is a grid of panels of one size with words
+Every text is measured first, so that no label overlaps another. A picture is a grid of panels of one size with words
 around them (`arrange`). Each style decides how large a panel is and what stands beside it (`maps`, `lines`). Where the
 width of the picture is given, `largest_panels` finds the size of the panels.
 """
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from attncli.report.figure import fonts
-from attncli.report.figure.fonts import clean, clean_lines, token_label, wrap_line
+from attncli.report.figure.fonts import LONGEST_LABEL, ON_SCREEN, clean, clean_lines, token_label, wrap_line
 from attncli.report.paper import SMALLEST, STANDARD, Paper, too_narrow
 
 # --- the grid -----------------------------------------------------------------------------------------
@@ -45,22 +45,23 @@ class Grid:
 
     def labels(self) -> tuple[list[str], list[str]]:
         """Return the queries and the keys as they stand beside a map."""
-        queries = [token_label(token) for token in self.tokens]
-        return queries, queries if self.keys is None else [token_label(token) for token in self.keys]
+        longest = LONGEST_LABEL if self.paper.width is not None else ON_SCREEN
+        queries = [token_label(token, longest) for token in self.tokens]
+        return queries, queries if self.keys is None else [token_label(token, longest) for token in self.keys]
 
     def ticks(self) -> tuple[list[str], list[str]]:
-        """Return the numbers of queries and keys, for where there is no room for labels."""
+        """Return the numbers of queries and keys, which replace labels that have no room."""
         keys = self.tokens if self.keys is None else self.keys
         queries, across = self.numbers or (range(len(self.tokens)), range(len(keys)))
         return [str(number) for number in queries], [str(number) for number in across]
 
 
 def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
-    """Arrange panels in rows: a little wider than high, with few places left over."""
+    """Arrange panels in rows: a little wider than high, with few empty places."""
 
     def cost(columns: int) -> float:
         rows = math.ceil(len(panels) / columns)
-        return 2 * (rows * columns - len(panels)) + abs(columns - 1.3 * rows)
+        return 1.5 * (rows * columns - len(panels)) + abs(columns - 1.3 * rows)
 
     columns = min(range(1, len(panels) + 1), key=cost)
     return [list(panels[start : start + columns]) for start in range(0, len(panels), columns)]
@@ -72,7 +73,7 @@ ROOMY = 10.0  # inches: panels that take more have larger words around them
 READABLE = 0.065  # inches: the smallest cell with a label beside it, where one can zoom in
 LABEL_LINE = 1.1 / 72  # the inches of a label, by its points
 FOLDED = 0.85  # of the room for a line: its longest word
-LONGEST_STEP = 5  # tokens from one label to the next; where there is less room, numbers stand in place of labels
+LONGEST_STEP = 5  # tokens from one label to the next; with less room, numbers replace labels
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class Wording:
     def label_size(self, cell: float) -> tuple[float, int]:
         """Return the points of tokens' labels that have `cell` inches each, and the step from one label to the next.
 
-        Where not all have room, every 2nd token has a label, or every 3rd ...; the points are 0 where even fewer would.
+        If not all have room, every 2nd token has a label, or every 3rd and so on; the points are 0 if that is not
+        enough.
         """
         if cell >= (READABLE if self.paper.width is None else self.paper.smallest * LABEL_LINE):
             return min(self.paper.label, max(cell * 72 / 1.2, self.paper.smallest)), 1
@@ -126,16 +128,17 @@ class Wording:
         return (size, step) if step <= LONGEST_STEP else (0.0, 1)
 
     def shortened(self, text: str, room: float, size: float) -> str:
-        """Shorten "head 3.1" to "3.1", and fold other words that have no room."""
+        """Fold words that have no room; in print shorten "head 3.1" to "3.1"."""
         kind, _, number = text.partition(" ")
         if kind in ("head", "layer") and " " not in number:
-            return number
+            return text if self.paper.width is None else number
         if self.widest(text.split("\n"), size) <= room:
             return text
-        return "\n".join(wrap_line(text, size, max(room, self.widest(text.split(), size) / FOLDED), self.families))
+        room = max(room, self.widest(text.split(), size))
+        return "\n".join(wrap_line(text, size, room / fonts.FILLED, self.families, whole=True))
 
 
-@lru_cache(maxsize=64)  # whoever looks for the largest panels asks for the same again and again
+@lru_cache(maxsize=64)  # the search for the largest panels measures the same texts again and again
 def widest(texts: tuple[str, ...], families: tuple[str, ...]) -> float:
     return max(fonts.widths(texts, STANDARD, families), default=0.0)
 
@@ -148,13 +151,14 @@ LINE = 1.3 / 72  # the height of a line in inches, by points
 ALL_PANELS = 8.0  # the side of a grid of panels that is aimed at
 SMALLEST_PANEL = 1.0
 SMALLEST_PRINTED = 0.12  # a panel, where the width is given
-LARGEST_GRID = 40.0  # where panels grow so that their labels can be read
+LARGEST_GRID = 16.0  # where panels grow so that their labels can be read: up to 246 tokens
 TALLEST = 9.5  # a picture that fits on a page
 NARROWEST = 4.6
 LABEL_GAP, CLOSE = 0.04, 0.03  # from a panel to its labels, and to its caption
 GAP = 0.12  # between panels, for text of the standard size
 FEW = 4  # panels
-SHARPNESS = 75  # cells an inch at the most
+WORDY = 1.15  # widths of a panel: its caption is folded where it is longer
+SHARPNESS = 75  # cells an inch, at most
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,7 @@ class PictureLayout:
 
     @property
     def tick_size(self) -> float:
-        """The points of the numbers that stand for labels: at most those of a small panel's caption."""
+        """The points of the numbers that replace labels, at most those of a small panel's caption."""
         return min(self.note_size, self.caption_size)
 
     @property
@@ -220,7 +224,7 @@ class PictureLayout:
 def arrange(
     wording: Wording, sides: Margins, wide: float, high: float, cell: float, scale: float, lowest: float = 0.0
 ) -> PictureLayout:
-    """Arrange panels of one size and the words around them, so that nothing lies on anything else.
+    """Arrange panels of one size and the words around them, so that nothing overlaps.
 
     lowest: inches that are needed below the top of the first panel, whatever the panels take.
     """
@@ -233,7 +237,7 @@ def arrange(
     longest = wording.widest(
         [line for row in captions for caption in row for line in caption.split("\n")], caption_size
     )
-    if paper.width is not None and longest > wide:
+    if longest > (wide if paper.width is not None else WORDY * wide):
         captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in captions]
     label_size, label_step = wording.label_size(cell)
 
@@ -341,13 +345,13 @@ def most_cells(layout: PictureLayout) -> tuple[int, int]:
 
 
 def shortened_note(layout: PictureLayout, wording: Wording) -> str:
-    """Name what is numbered above the maps, where there is room for nothing but the numbers."""
+    """Say what the numbers above the maps count, if the captions have room for nothing else."""
     short, full = layout.captions[0][0], wording.captions[0][0]
     return f"above each map: its {full.partition(' ')[0]}" if full.endswith(f" {short}") else ""
 
 
 def pooling_note(layout: PictureLayout, queries: int, keys: int) -> str:
-    """Say what a cell stands for where there are more weights than can be told apart; else nothing."""
+    """Say how many tokens share a cell, if there are more than a reader can tell apart; otherwise nothing."""
     rows, columns = most_cells(layout)
     if queries <= rows and keys <= columns:
         return ""

@@ -1,7 +1,7 @@
 """Draw maps as lines between two columns of tokens, queries left and keys right: the head view, after Vig (2019).
 
-A weight is a line's opacity, and a little of its thickness. Of several heads in one panel each has its colour, and
-lines that join the same two tokens lie beside each other.
+A weight sets a line's opacity and, a little, its thickness. If a panel has several heads, each has its own colour, and
+lines that join the same two tokens are drawn side by side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ from attncli.report.paper import Paper
 
 # --- the lines of a panel -----------------------------------------------------------------------------
 
-FAINTEST = 0.02  # opacity below which a line is not drawn: nobody would see it
+FAINTEST = 0.02  # opacity: fainter lines are invisible and are not drawn
 FADED = 0.12  # of the opacity is left to lines of queries that are not highlighted
 MOST_LINES = 50_000  # of an SVG or PDF, at up to 200 bytes; more are drawn as pixels
 SPREAD = 0.65  # of the height of a token: the lines of all heads between the same two tokens
@@ -77,10 +77,10 @@ def draw_strands(
     opacity = np.minimum(panel.weights / top, 1.0)
     if highlighted is not None:
         opacity = opacity * np.where(np.arange(queries) == highlighted, 1.0, FADED)[:, None]
-    order = np.flatnonzero(opacity >= FAINTEST)  # which is not so of what is hidden (NaN)
+    order = np.flatnonzero(opacity >= FAINTEST)  # hidden cells (NaN) are left out
     order = order[np.argsort(opacity.ravel()[order], kind="stable")]
     head, query, key = np.unravel_index(order, opacity.shape)
-    shown = opacity.ravel()[order].round(2)  # nobody can tell hundredths, and files are smaller
+    shown = opacity.ravel()[order].round(2)  # smaller files
 
     beside = ((np.arange(heads) + 0.5) / heads - 0.5) * SPREAD * layout.cell
     starts = y + (query + 0.5) * layout.cell + beside[head]
@@ -108,13 +108,13 @@ def draw_strands(
 
 # Inches.
 NARROW, WIDE = 1.6, 8.0  # between the columns, of few panels
-THUMBNAIL = 0.8  # the same of many, at the least
-SHAPE = 0.6, 0.8  # what is aimed at between the columns, by their height: of few panels and of many
+THUMBNAIL = 0.8  # between the columns of many panels, at least
+SHAPE = 0.6, 0.8  # the usual distance of the columns, by their height, in few panels and in many
 
 SQUARE = 0.7  # of the height of a token: the side of a weight's square
-NUMBERED = 3  # heads whose weights stand beside the keys as numbers; of more, as squares
+NUMBERED = 3  # at most so many heads have weights beside the keys as numbers; with more, as squares
 VALUE = "0.00"
-NO_LINE = f"what is {HIDDEN} has no line"
+NO_LINE = f"{HIDDEN} keys have no line"
 HATCHED = f"hatched: {HIDDEN} from this query"
 
 
@@ -138,7 +138,7 @@ def line_grid(
     single = rows[0][0] if len(rows) == len(rows[0]) == 1 else None
     weights = None if highlighted is None or single is None else single.weights[:, highlighted]  # those beside the keys
     top = grid.vmax or largest_weight(*(one[:, strong] for one in maps)) or 1.0
-    others = "" if highlighted is None else f", of other queries below {FAINTEST / FADED * top:.1g}"
+    others = "" if highlighted is None else f", for other queries below {FAINTEST / FADED * top:.1g}"
     full = f"full colour: {measure} {top:.2g}{' and more' if grid.vmax else ''}"
     notes = [grid.note, f"{full}, no line below {FAINTEST * top:.1g}{others}"]
     if hides(*(maps if weights is None else [weights])):
@@ -183,7 +183,7 @@ def line_grid(
 
 
 def lay_out(wording: Wording, grid: Grid, values: int) -> PictureLayout:
-    """Columns as high as their tokens need; lines as wide as is aimed at, or as the width that is given leaves.
+    """Lay out columns as high as their tokens need, with lines of the usual width, or as wide as the paper allows.
 
     values: heads whose weights stand right of the keys.
     """

@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import cast
 
 import matplotlib
@@ -27,7 +28,6 @@ from attncli.report.figure.drawing import (
     INK,
     RULES,
     SHORTEST_BAR,
-    bar_height,
     blank,
     dark_ink,
     draw_across,
@@ -45,6 +45,7 @@ from attncli.report.figure.layout import (
     FEW,
     FOLDED,
     LABEL_GAP,
+    LABEL_LINE,
     LINE,
     SMALLEST_PRINTED,
     TALLEST,
@@ -90,31 +91,40 @@ def colour_map(name: str) -> Colormap:
 # --- panels -------------------------------------------------------------------------------------------
 
 
-ROUNDING = 1e-6  # of a weight in float32
+ROUNDING = 1e-6  # of a weight in float32, and of a size
 
 # Inches.
 LARGE_CELL, GRID_CELL = 0.55, 0.3  # the largest cells, of few panels and of many
 LEVEL_CELL, LEVEL_GRID = 0.85, 9.0  # the same where cells grow so that key labels need not be turned
 NUMBERED = 0.36  # the smallest cell with its weight in it, where one can zoom in
+PORTRAIT = 1.5  # of the width of a printed picture: the height that is aimed at
 LINED = 0.12  # the smallest cell with a line around it
 
 NUMBER = 0.9  # the size of a weight in its cell, of a label's
 POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
 MOST_BARS = 3  # colour bars
-FADED = 0.7  # of white over the rows of queries that are not highlighted
+HEADS = "layer", "head"  # the axes of a grid of heads
+MANY = 100  # tokens: in longer texts most weights are so small that a linear scale shows them white
+BY_ROOT = "colours go by the square root of the value"
 
 
 @dataclass(frozen=True)
 class DrawnMap:
     """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines.
 
-    scale: the name of its values, where each map has a scale of its own. weights: it has weights among signed maps.
+    scale: the name of its values, where each map has a scale of its own. weights: True for a map of weights among
+    signed maps. whole: numbers in cells are rounded to whole ones; else they have two decimals.
     """
 
     caption: str
     matrix: Floats
     scale: str = "attention weight"
     weights: bool = False
+    whole: bool = False
+
+    def write(self, value: float) -> str:
+        """Write a number in a cell."""
+        return str(round(value)) if self.whole else in_cell(value)
 
 
 def panel_grid(
@@ -124,18 +134,19 @@ def panel_grid(
     cmap: str = COLOURS,
     scale: str = "attention weight",
     signed: bool = False,
-    root: bool = False,
+    root: bool | None = None,
 ) -> Figure:
     """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
 
-    A row may be shorter than the first. A single row is folded where the width is given and leaves its tokens no room.
-    Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that
-    have room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and
-    the legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
-    largest of those it stands for. The row of the query that is highlighted, if there is one, stands out.
+    A row may be shorter than the first. A single row is folded if the width is given and its tokens have no room in it.
+    Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that have
+    room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and the
+    legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
+    largest of the cells it replaces. The row of a highlighted query has a frame.
 
     cmap: matplotlib's name of the colours. scale: the name of the values. signed: colours go from -`grid.vmax` to
-    `grid.vmax`. root: colours go by the square root of a weight.
+    `grid.vmax`. root: colours go by the square root of a weight; by default for more than MANY tokens without a
+    `grid.vmax`.
 
     Raises RequestError when the colour map is unknown or the width is too small. A Notice names characters that no
     font on this machine has.
@@ -146,6 +157,10 @@ def panel_grid(
     maps = [panel.matrix for panel in panels]
     largest = largest_weight(*map(np.abs, maps))
     top = grid.vmax or largest or 1.0
+    if root is None:
+        root = not signed and grid.vmax is None and max(len(queries), len(keys)) > MANY
+    if root:
+        grid = replace(grid, note="; ".join(filter(None, [grid.note, BY_ROOT])))
 
     def shades(panel: DrawnMap) -> ScalarMappable:
         most = (largest_weight(np.abs(panel.matrix)) or 1.0) if grid.apart else top
@@ -169,6 +184,8 @@ def panel_grid(
             shortened_note(layout, wording),
             ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.tick_size)),
         ]
+        if grid.axes == HEADS and layout.label_size:  # numbers of which some are left out
+            notes.pop()
         if any(notes):
             wording = replace(wording, note="; ".join(filter(None, [wording.note, *notes])))
             layout = lay_out(wording, grid, hidden, names)
@@ -186,16 +203,14 @@ def panel_grid(
             draw_queries(canvas, layout, queries, grid.highlighted)
             draw_keys(canvas, layout, rows, keys, turned)
         else:
-            for top in layout.tops:
-                draw_upright(canvas, layout, grid.ticks()[0], layout.lefts[0], top)
-            for left, top in lowest_maps(layout, rows).items():
-                draw_across(canvas, layout, wording, grid.ticks()[1], left, top + layout.high)
-        draw_bars(figure, layout, wording, bars, not grid.apart and largest > top * (1 + ROUNDING))
+            for y in layout.tops:
+                draw_upright(canvas, layout, grid.ticks()[0], layout.lefts[0], y)
+            for x, y in lowest_maps(layout, rows).items():
+                draw_across(canvas, layout, wording, grid.ticks()[1], x, y + layout.high)
+        below = draw_bars(figure, layout, wording, bars, not grid.apart and largest > top * (1 + ROUNDING))
         if hidden:
-            left, below = layout.edge + BAR_GAP * layout.unit, layout.tops[0] + bar_height(layout, len(bars))
-            draw_hidden_sample(
-                canvas, left, below + LINE * layout.note_size / 2, BAR_WIDTH * layout.unit, layout.note_size
-            )
+            left, side = layout.edge + BAR_GAP * layout.unit, BAR_WIDTH * layout.unit
+            draw_hidden_sample(canvas, left, below + LINE * layout.note_size / 2, side, layout.note_size)
     return figure
 
 
@@ -210,12 +225,14 @@ def fold(
     row: Sequence[DrawnMap], wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]
 ) -> list[Sequence[DrawnMap]]:
     """Return the panels in the longest rows in which every token has its label, if such a picture fits on a page; else
-    in the longest that have room.
+    in those of a short picture in which most have one, of a picture of a page in which some have one, with full rows if
+    possible, or in the longest that have room.
 
     Raises RequestError where the width has no room for one panel.
     """
-
+    found = list[tuple[int, list[Sequence[DrawnMap]]]]()
     longest: list[Sequence[DrawnMap]] | None = None
+    tall = list[tuple[bool, list[Sequence[DrawnMap]]]]()  # with whether the last row is shorter
     for columns in range(len(row), 0, -1):
         rows = [row[start : start + columns] for start in range(0, len(row), columns)]
         try:
@@ -224,17 +241,22 @@ def fold(
             if columns == 1 and longest is None:
                 raise
             continue
-        if layout.label_size and layout.label_step == 1 and layout.height <= TALLEST:
-            return rows
         longest = longest or rows
+        step = layout.label_step if layout.label_size else 0
+        if step == 1 and layout.height <= TALLEST:
+            return rows
+        if step and layout.height <= PORTRAIT * layout.width:
+            found.append((step, rows))
+        elif step and layout.height <= TALLEST:
+            tall.append((len(row) % columns > 0, rows))
     assert longest is not None
-    return longest
+    return min(found or tall, key=itemgetter(0), default=(0, longest))[1]
 
 
 def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> PictureLayout:
-    """Cells as large as is aimed at, or, where the width is given, as large as there is room for.
+    """Lay out cells of the usual size, or, if the width is given, as large as there is room for.
 
-    hidden: a line under the colour bars says what that looks like. bars: their names.
+    hidden: True for a line under the colour bars that shows a hidden cell. bars: their names.
     """
     queries, keys = grid.labels()
     rows, columns = len(wording.captions), len(wording.captions[0])
@@ -244,7 +266,7 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
     def of_cell(cell: float, paper: Paper) -> PictureLayout:
         words = replace(wording, paper=paper)
         size, step = words.label_size(cell)
-        wide, high = cell * len(keys), cell * len(queries)
+        wide, high = cell * len(keys), max(cell * len(queries), 0 if size else LINED)
         scale = words.scale(cell * across)
         unit = scale * paper.label / STANDARD
         note_size = paper.note * scale
@@ -268,7 +290,10 @@ def lay_out(wording: Wording, grid: Grid, hidden: bool, bars: Sequence[str]) -> 
 
     largest = LARGE_CELL if panels <= FEW else GRID_CELL
     if wording.paper.width is not None:
-        return largest_panels(of_cell, wording.paper, SMALLEST_PRINTED / longest, LARGE_CELL)
+        tall = max(
+            PORTRAIT * wording.paper.width / (rows * len(queries)), (1 + ROUNDING) * wording.paper.smallest * LABEL_LINE
+        )
+        return largest_panels(of_cell, wording.paper, SMALLEST_PRINTED / longest, min(tall, LARGE_CELL))
     cell = cell_size(longest, across, panels, largest)
     level = label_room(wording, keys, STANDARD)
     if cell < level <= LEVEL_CELL and across * level <= LEVEL_GRID:
@@ -282,7 +307,7 @@ def label_room(wording: Wording, labels: Sequence[str], size: float) -> float:
 
 
 def is_turned(wording: Wording, keys: Sequence[str], size: float, room: float) -> bool:
-    """Return whether the labels of keys have no room beside each other, and are turned."""
+    """Return True if the labels of keys have no room beside each other and are turned."""
     return wording.widest(keys, size) + LABEL_GAP / 2 > room
 
 
@@ -342,7 +367,7 @@ def draw_maps(
             queries, keys = panel.matrix.shape
             lines += [[(x + key * layout.cell, y), (x + key * layout.cell, bottom)] for key in range(1, keys)]
             lines += [[(x, y + query * layout.cell), (right, y + query * layout.cell)] for query in range(1, queries)]
-        written = [len(in_cell(value)) for value in panel.matrix[~np.isnan(panel.matrix)].tolist()]
+        written = [len(panel.write(value)) for value in panel.matrix[~np.isnan(panel.matrix)].tolist()]
         room = layout.cell * POINTS * len("0.00") / max([len("0.00"), *written])
         if room >= least:
             size = max(min(NUMBER * paper.label, room), paper.smallest)
@@ -351,20 +376,18 @@ def draw_maps(
                 if not np.isnan(value):
                     strong = "black" if dark[query, key] else "white"  # numbers that round to 0 are faint
                     at = x + (key + 0.5) * layout.cell, y + (query + 0.5) * layout.cell
-                    write(canvas, *at, in_cell(float(value)), size, color=strong if abs(value) >= 0.005 else FAINT)
+                    ink = strong if abs(value) >= (0.5 if panel.whole else 0.005) else FAINT
+                    write(canvas, *at, panel.write(float(value)), size, color=ink)
     canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
 
 
 def draw_highlighted(canvas: Axes, layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]], highlighted: int) -> None:
-    """Draw a frame around the row of one query, and a veil over all others."""
-    above, below = highlighted * layout.cell, (highlighted + 1) * layout.cell
+    """Draw a frame around the row of one query."""
+    row = layout.high / len(rows[0][0].matrix)
     for _, x, y in panels_of(layout, rows):
-        for start, end in ((0.0, above), (below, layout.high)):
-            veil = Rectangle((x, y + start), layout.wide, end - start, facecolor="white", alpha=FADED, zorder=4)
-            canvas.add_patch(veil)
-        frame = Rectangle((x, y + above), layout.wide, layout.cell, fill=False, edgecolor=INK, linewidth=1.2, zorder=5)
-        canvas.add_patch(frame)
+        place = x, y + highlighted * row
+        canvas.add_patch(Rectangle(place, layout.wide, row, fill=False, edgecolor=INK, linewidth=1.6, zorder=5))
 
 
 def draw_keys(

@@ -1,4 +1,4 @@
-"""Draw attention records: which maps of which tokens, under which words."""
+"""Draw attention records: choose the maps, the tokens and the words above them."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from attncli.base.printable import printable, quoted
 from attncli.record import AttentionRecord
 from attncli.record.display import SCORE, head_colour, hide_masked, in_stretches, notes, score_terms
 from attncli.record.grouping import merge_words
-from attncli.record.selection import check_segments, number_list, select_token, selected_places
+from attncli.record.selection import check_segments, name_numbers, select_token, selected_places
 from attncli.report.figure.drawing import INK
 from attncli.report.figure.fonts import NO_BREAK, cut
 from attncli.report.figure.layout import Grid, wrap_panels
@@ -30,10 +30,10 @@ class What:
     """The part of a record that is drawn. It is checked as far as possible before there is a record.
 
     mean: draw one map per layer, the mean over the record's heads. special: False leaves out [CLS], [SEP] and [PAD].
-    words: put pieces together to words. segments: "AB" has queries of the first text and keys of the second, and so on;
+    words: merge the tokens of a word. segments: "AB" has queries of the first text and keys of the second, and so on;
     or "all". query: the token whose row or lines stand out, "it", "it#2" (the second one) or its number, among the
-    tokens of the text, or among its words where they are put together. terms: draw the scores of one head and the terms
-    that they are the sum of (`attncli.record.display`) instead of its weights.
+    tokens of the text, or among its words if they are merged. terms: draw the scores of one head and their terms
+    (`attncli.record.display`), instead of its weights.
 
     Raises RequestError for unknown segments.
     """
@@ -72,7 +72,7 @@ class Appearance:
             choices.check("scale", self.scale, choices.Scale)
         colour_map(self.cmap)
         if self.vmax is not None and not 0 < self.vmax < math.inf:
-            raise RequestError(f"--vmax {self.vmax:g} is no positive number: weights are between 0 and 1")
+            raise RequestError(f"--vmax {self.vmax:g} is not a positive number: weights are between 0 and 1")
 
 
 # --- titles -------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ LONGEST_NAME = 40  # characters of a model's name
 
 
 def describe(record: AttentionRecord, what: What = What()) -> str:
-    """Return the title of a record: model, anything unusual, layer, head, mask. Lines break between these alone."""
+    """Return the title of a record: model, anything unusual, layer, head, mask. Lines break only between these."""
     heads = name_numbers("head", record.heads) if record.pairs is None else str(record.choice)
     name = record.model.full_name  # without the folders that lead to it where it is long
     parts = [
@@ -96,11 +96,6 @@ def describe(record: AttentionRecord, what: What = What()) -> str:
         *(["words"] if what.words else [record.part.unit] if record.part and in_stretches(record) else []),
     ]
     return " · ".join(part.replace(" ", NO_BREAK) for part in parts)
-
-
-def name_numbers(what: str, numbers: Sequence[int]) -> str:
-    """Return a kind with its numbers: "head 3", "heads 0-11"."""
-    return f"{what}{'s' if len(numbers) > 1 else ''} {number_list(numbers)}"
 
 
 def left_out(record: AttentionRecord, what: What) -> str:
@@ -125,9 +120,9 @@ def left_out(record: AttentionRecord, what: What) -> str:
 def heatmap(
     record: AttentionRecord, what: What = What(), look: Appearance = Appearance(), paper: Paper = Paper()
 ) -> Figure:
-    """Draw the maps of a record: one large, several as a grid; of several layers and heads, layers are the rows.
+    """Draw the maps of a record: one large, several as a grid; with several layers and heads, layers are the rows.
 
-    The title is that of the paper, otherwise the model, layer, head and mask.
+    The title is that of the paper, by default the model, layer, head and mask; none in print.
 
     Raises RequestError for a token that is not there, where nothing is left to draw, and for too small a width. A
     Notice names characters that no font on this machine has.
@@ -154,8 +149,8 @@ def heatmap(
     grid = Grid(
         tokens=[record.tokens.shown[place] for place in queries],
         keys=[record.keys.shown[place] for place in keys],
-        numbers=(queries, keys),
-        title=describe(record, what) if paper.title is None else paper.title,
+        numbers=(queries if record.rows is None else [record.rows[place] for place in queries], keys),
+        title="".join(paper.titled([describe(record, what)])),
         note="; ".join(filter(None, (left_out(record, what), *notes(record)))),
         highlighted=highlighted,
         vmax=look.vmax if look.scale is None else 1.0,
@@ -165,13 +160,14 @@ def heatmap(
         parts = {name: np.float32(part[queries][:, keys]) for name, part in score_terms(record).items()}
         signed = [DrawnMap(printable(name), part) for name, part in parts.items()]
         return panel_grid(wrap_panels(signed), grid, cmap=look.cmap, scale=SCORE, signed=True)
-    rows = arranged(record, what.mean)
-    if look.style == "lines":
+    matrices = look.style == "matrix"
+    rows = arranged(record, what.mean, wrapped=paper.width is None or not matrices)
+    if not matrices:
         return as_lines(record, weights, rows, grid)
     scale = "attention weight" if record.measure == "weight" else record.measure
     maps = [[DrawnMap(caption, weights[layer, head]) for caption, layer, head in row] for row in rows]
-    apart = replace(grid, apart=look.scale == "head")
-    return panel_grid(maps, apart, cmap=look.cmap, scale=scale, root=look.scale == "root")
+    root = None if look.scale is None else look.scale == "root"
+    return panel_grid(maps, replace(grid, apart=look.scale == "head"), cmap=look.cmap, scale=scale, root=root)
 
 
 def as_lines(
@@ -190,11 +186,11 @@ def as_lines(
     return line_grid([[Strands("", weights[0], colours)]], grid, colours=legend, measure=record.measure)
 
 
-def arranged(record: AttentionRecord, mean: bool) -> list[list[tuple[str, int, int]]]:
+def arranged(record: AttentionRecord, mean: bool, wrapped: bool) -> list[list[tuple[str, int, int]]]:
     """Arrange the maps in rows of panels: the words above each, and the places of its layer and head in the record.
 
     Layers are rows and heads columns where there are several of both. With `mean` a panel is a layer's. One panel has
-    no name.
+    no name. wrapped: False leaves maps in one row otherwise, because matrices in print are folded to its width later.
     """
     layers, heads = record.layers, record.heads
     if mean:
@@ -205,4 +201,4 @@ def arranged(record: AttentionRecord, mean: bool) -> list[list[tuple[str, int, i
         return [[("", 0, 0)]]
     if not mean and record.pairs is None and min(len(layers), len(heads)) > 1:
         return [maps[start : start + len(heads)] for start in range(0, len(maps), len(heads))]
-    return wrap_panels(maps)
+    return wrap_panels(maps) if wrapped else [maps]

@@ -7,13 +7,14 @@ from matplotlib.patches import Rectangle
 
 from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts, title_of
-from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.report.figure.drawing import FAINT, INK, blank, draw_heading, draw_lines, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
 from attncli.report.parts import BarStep, RowKey
 
 MOST_ROWS = 60
+UNFOLDED = 12  # letters of a heading that print keeps on one line
 
 # Of the height of a row.
 ROW = 1.2  # of a line of text
@@ -29,10 +30,10 @@ HIDDEN_BAR, BAND = "#d8d8d8", "#fff1cc"
 def draw_row(
     keys: Sequence[RowKey], steps: Sequence[BarStep], query: int | None, title: Sequence[str], paper: Paper
 ) -> Figure:
-    """Draw a row a key, a column of bars a step, each bar with its number as in the table.
+    """Draw a row per key and a column of bars per step, each bar with its number as in the table.
 
-    Each column has its own scale. The query's own row has a band of colour; masked keys are faint. Of more than
-    MOST_ROWS keys those with the largest weights are drawn, in the order of the text, and the picture says so.
+    Each column has its own scale. The query's own row has a band of colour; masked keys are faint. If there are more
+    than MOST_ROWS keys, those with the largest weights are drawn, in the order of the text, and the picture says so.
 
     Raises RequestError for too small a width.
     """
@@ -50,12 +51,18 @@ def draw_row(
     def widest(texts: Sequence[str]) -> float:
         return max(fonts.widths(texts, size, families))
 
+    def numbers_of(step: BarStep) -> float:
+        return NUMBER_GAP * unit + widest([step.texts[place] for place in shown])
+
+    def lines_of(step: BarStep) -> list[str]:
+        """Return the heading of a column: the formula, and below it the name of its result. Print folds a long one."""
+        formula, equals, result = clean(step.heading).partition(" = ")
+        if paper.width is not None and len(formula) > UNFOLDED:
+            return wrap_line(formula, size, SHORTEST + numbers_of(step), families, whole=True)
+        return [formula, f"= {result}"] if equals else [formula]
+
     def widths_of(bar: float) -> list[float]:
-        numbers = [widest([step.texts[place] for place in shown]) for step in steps]
-        return [
-            max(bar + NUMBER_GAP * unit + number, widest([step.heading, step.total]))
-            for number, step in zip(numbers, steps, strict=True)
-        ]
+        return [max(bar + numbers_of(step), widest([*lines_of(step), step.total])) for step in steps]
 
     def width_of(bar: float) -> float:
         return rows + sum(widths_of(bar)) + COLUMN_GAP * unit * len(steps) + margin
@@ -63,10 +70,10 @@ def draw_row(
     rows = margin + widest([*labels, "sum"]) + LABEL_GAP  # where the bars begin
     left_out = []
     while (longest := bar_length(width_of, paper, SHORTEST, LONGEST)) is None:
-        leaving = [step for step in steps if step.leaves]
-        if not leaving:
+        droppable = [step for step in steps if step.drop]
+        if not droppable:
             raise too_narrow(paper, larger(paper, width_of(SHORTEST)))
-        step = min(leaving, key=lambda step: step.leaves)
+        step = min(droppable, key=lambda step: step.drop)
         steps.remove(step)
         left_out.append(step.heading)
     notes += filter(None, [left_out_note(left_out)])
@@ -77,14 +84,13 @@ def draw_row(
     notes = [line for note in notes for line in wrap_line(note, size, width - 2 * margin, families)]
     row = ROW * LINE * size
     headings = margin + LINE * (paper.heading * len(titles) + size * len(notes)) + GAP
-    top = headings + LINE * size + LABEL_GAP
+    top = headings + LINE * size * max(len(lines_of(step)) for step in steps) + LABEL_GAP
     bottom = top + row * len(shown)
     middles, drawn = [top + row * (place + 0.5) for place in range(len(shown))], [keys[place] for place in shown]
 
     with drawing(families):
         figure, canvas = blank(width, bottom + row + margin)
-        draw_lines(canvas, margin, margin, titles, paper.heading, INK)
-        draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), notes, size, FAINT)
+        draw_heading(canvas, paper, titles, notes)
         for y, label, key in zip(middles, labels, drawn, strict=True):
             if key.place == query:
                 band = Rectangle((margin / 2, y - row / 2), width - margin, row, facecolor=BAND, linewidth=0)
@@ -93,7 +99,8 @@ def draw_row(
         write(canvas, rows, bottom + row / 2, "sum", size, ha="right", color=FAINT)
         canvas.plot([margin, width - margin], [bottom, bottom], color=FAINT, linewidth=0.6)
         for step, left, wide in zip(steps, lefts, widths, strict=True):
-            write(canvas, left, headings + LINE * size / 2, clean(step.heading), size, ha="left")
+            lines = lines_of(step)
+            draw_lines(canvas, left, top - LABEL_GAP - LINE * size * len(lines), lines, size, INK)
             values = [step.values[place] for place in shown]
             least, most = min(0.0, *values), max(0.0, *values)
             scale = longest / ((most - least) or 1.0)

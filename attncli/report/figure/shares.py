@@ -1,6 +1,6 @@
-"""Draw shares as bars: a bar a row, with its interval, and a mark for what it is compared with.
+"""Draw shares as bars: a bar per row, with its interval, and a mark for what it is compared with.
 
-Beside them stand columns of words.
+Columns of words are beside them.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from attncli.record.display import HEAD_COLOURS
 from attncli.report.figure import fonts, title_of
-from attncli.report.figure.drawing import FAINT, INK, blank, draw_lines, drawing, write
+from attncli.report.figure.drawing import FAINT, INK, blank, draw_heading, drawing, write
 from attncli.report.figure.fonts import clean, token_label, wrap_line
 from attncli.report.figure.layout import GAP, LABEL_GAP, LINE, bar_length, left_out_note
 from attncli.report.paper import STANDARD, Paper, larger, too_narrow
@@ -31,15 +31,15 @@ UNSURE = "#c4c4c4"  # a bar of a row that is not sure
 def draw_shares(
     blocks: Sequence[BarBlock],
     about: Sequence[str],
-    leaving: Sequence[int],
+    drop_order: Sequence[int],
     notes: Sequence[str],
     title: Sequence[str],
     paper: Paper,
     most: float | None = None,
 ) -> Figure:
-    """Draw a bar a row, with a line for its interval, grey if it is not sure, and a mark.
+    """Draw a bar per row, grey if it is not sure, with a line for its interval, and a mark.
 
-    about, leaving, most: as in `attncli.report.shares.ShareBars`.
+    about, drop_order, most: as in `attncli.report.shares.ShareBars`.
 
     A Notice names characters that no font on this machine has. Raises RequestError for too small a width.
     """
@@ -62,9 +62,9 @@ def draw_shares(
     def width_of(whole: float) -> float:
         return bars + whole + sum(gap + widths[place] for place in shown) + margin + half
 
-    half = widest(["100%"]) / 2 if paper.width is not None else 0.0
-    for leaves in (None, *leaving):
-        shown = [place for place in shown if place != leaves]
+    half = widest(["100%"]) / 2  # of the number above the end of a bar
+    for dropped in (None, *drop_order):
+        shown = [place for place in shown if place != dropped]
         if (whole := bar_length(width_of, paper, SHORTEST, WHOLE)) is not None:
             break
     else:
@@ -82,8 +82,7 @@ def draw_shares(
 
     with drawing(families):
         figure, canvas = blank(width, tops[-1] - 2 * GAP + margin)
-        draw_lines(canvas, margin, margin, titles, paper.heading, INK)
-        draw_lines(canvas, margin, margin + LINE * paper.heading * len(titles), lines, size, FAINT)
+        draw_heading(canvas, paper, titles, lines)
         for block, top in zip(blocks, tops, strict=False):
             bottom, middle = top + row * (1 + len(block.rows)), top + row / 2
             for quarter in range(0, 5, 1 if whole >= WHOLE / 2 else 2):

@@ -42,6 +42,7 @@ def inputs() -> dict[str, Inputs]:
         "self-attention": self_attention,
         "cross-attention": self_attention._replace(key=memory, value=memory),
         "causal": self_attention._replace(seen=Masking(causal=True)),
+        "causal and padding": self_attention._replace(seen=Masking(causal=True, padding=PADDING)),
         "padding": self_attention._replace(seen=Masking(padding=PADDING)),
         "pairs": self_attention._replace(seen=Masking(pairs=PAIRS)),
         "both": self_attention._replace(seen=Masking(padding=PADDING, pairs=PAIRS[:, :5])),

@@ -239,7 +239,7 @@ def test_names_that_can_not_be_checked() -> None:
         "transformers:vit": "reads no text",
         "transformers:llamma": "no model type",
         "transformers.models.llama.modeling_llama:Nothing": "there is no",
-        "transformers.masking_utils:sdpa_mask": "no class of modules",
+        "transformers.masking_utils:sdpa_mask": "is not a class of torch modules",
     }.items():
         with pytest.raises(RequestError, match=message):
             open_named(name)

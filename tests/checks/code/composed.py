@@ -1,5 +1,7 @@
 """Attention that is composed of conventions, with a mistake or without: a program for each combination."""
 
+import re
+
 # The first choice of each is the simplest, to which a failing style is reduced.
 CHOICES = {
     "kind": ("function", "module"),
@@ -27,10 +29,11 @@ CHOICES = {
     "mask": (False, True),
     "padding": (False, True),
     "means": ("allowed", "forbidden", "added"),
-    "said": (False, True),  # whether `check` is told what masks mean
+    "said": (False, True),  # whether the mask's name says what it means
     "least": ('float("-inf")', "-1e9", "torch.finfo(q.dtype).min"),
     "dropout": (False, True),
     "weights": (False, True),  # whether they are returned too
+    "on demand": (False, True),  # whether they are returned only if a flag asks for them
 }
 ALWAYS = ("no scale", "temperature", "keys as values", "softmax over queries", "softmax over heads", "in place")
 
@@ -57,6 +60,11 @@ MISTAKES = {
     "mask after softmax": lambda style: style["mask"] and style["core"] != "sdpa",
     "mask inverted": lambda style: style["mask"] and style["said"] and style["means"] != "added",
     "dropout left on": lambda style: style["dropout"],
+    "mask that hides little": lambda style: style["mask"] and style["means"] != "added",
+    "mask only with weights": lambda style: style["mask"] and style["on demand"],
+    "scale only with weights": lambda style: style["on demand"],
+    "softcap unused": lambda style: style["position"] == "softcap",
+    "rotary unused": lambda style: style["position"] == "rotary",
     "window off by one": lambda style: style["position"] == "window",
     "slopes reversed": lambda style: style["position"] == "alibi",
     "rotary on values": lambda style: style["position"] == "rotary",
@@ -99,6 +107,8 @@ def consistent(style):
         style["causal"] = style["causal"] and not is_module(style)
     if style["position"] in ("alibi", "window", "rotary"):
         style["causal"] = True
+    if style["on demand"]:
+        style["weights"] = True
     if style["position"] == "softcap" or style["weights"] or style["float32"]:
         style["core"] = "matmul" if style["core"] == "sdpa" else style["core"]
     if style["core"] == "sdpa":
@@ -122,6 +132,7 @@ def core_of(style, mistake):
     seen = {"allowed": "~{}", "forbidden": "{}", "added": "{}"}[style["means"]]
     filled, means = style["filled"], style["means"]
     root = pick("q.shape[-1] ** 0.5", scale_by_d_model="(q.shape[-1] * q.shape[1]) ** 0.5", no_scale="1.0")
+    root = f"({root} if need_weights else 1.0)" if mistake == "scale only with weights" else root
     root = {"tensor": f"torch.tensor({root})"}.get(style["scale"], root) + pick("", temperature=" / 1.1")
     yield pick("", in_place="q.mul_(2.0)")
     if style["key_heads"] != 4:
@@ -131,7 +142,7 @@ def core_of(style, mistake):
             key_heads_repeated="k, v = k.repeat(1, groups, 1, 1), v.repeat(1, groups, 1, 1)",
         )
     if style["position"] == "rotary":
-        yield "q, k = turn(q), turn(k)"
+        yield pick("q, k = turn(q), turn(k)", rotary_unused="turned = turn(q), turn(k)")
         yield pick("", rotary_on_values="v = turn(v)")
     yield "rows, columns = torch.arange(q.shape[-2])[:, None], torch.arange(k.shape[-2])"
     yield "bias = torch.zeros(q.shape[0], 1, q.shape[-2], k.shape[-2], dtype=q.dtype)"
@@ -140,7 +151,7 @@ def core_of(style, mistake):
         product = {"matmul": "q @ k.transpose(-2, -1)", "einsum": 'torch.einsum("bhid,bhjd->bhij", q, k)'}
         yield f"scores = {product[style['core']]}" + (f" / ({root})" if style["scale"] != "query" else "")
     softcap = "scores = self.softcap * torch.tanh(scores / self.softcap)" if style["position"] == "softcap" else ""
-    yield pick(softcap, softcap_after_the_mask="")
+    yield pick(softcap, softcap_after_the_mask="", softcap_unused="")
     if style["position"] == "alibi":
         heads = pick("torch.arange(1, q.shape[1] + 1)", slopes_reversed="torch.arange(q.shape[1], 0, -1)")
         yield f"slopes = (2.0 ** (-8 / q.shape[1] * {heads})).to(q.dtype)"
@@ -151,11 +162,12 @@ def core_of(style, mistake):
         far = f"columns {pick('<=', window_off_by_one='<')} rows - self.sliding_window"
         yield f"{filled} = {filled}.masked_fill({far}, float('-inf'))"
     if style["mask"] and mistake not in ("mask never used", "mask after softmax"):
-        yield "if mask is not None:"
+        yield pick("if mask is not None:", mask_only_with_weights="if mask is not None and need_weights:")
+        least = pick(style["least"], mask_that_hides_little="-10.0")
         inverted = {"~{}": "{}", "{}": "~{}"}[seen]
         hidden = (inverted if mistake == "mask inverted" else seen).format("mask")
         added = f"{filled} = {filled} + mask"
-        yield "    " + (added if means == "added" else f"{filled} = {filled}.masked_fill({hidden}, {style['least']})")
+        yield "    " + (added if means == "added" else f"{filled} = {filled}.masked_fill({hidden}, {least})")
     if style["padding"] and mistake != "padding never used":
         yield pick("if", one_mask_or_the_other="elif") + " key_padding_mask is not None:"
         first, query = ":1, None, None", ":, None, :, None"
@@ -186,9 +198,16 @@ def core_of(style, mistake):
 
 def program(style, mistake=None):
     """Write the attention of a style, with a mistake or without."""
+    text = _program(style, mistake)
+    return re.sub(r"\bmask\b", style["means"], text) if style["said"] else text
+
+
+def _program(style, mistake):
     masks = "".join(f", {name}=None" for name, key in (("mask", "mask"), ("key_padding_mask", "padding")) if style[key])
+    masks += ", need_weights=False" if style["on demand"] else ""
     core = [line for line in core_of(style, mistake) if line]
     result = "return out, weights" if style["weights"] else "return out"
+    result = "return (out, weights) if need_weights else (out, None)" if style["on demand"] else result
     if not is_module(style):
         swap = ["q, k, v = (x.transpose(1, 2) for x in (q, k, v))"] * style["tokens first"]
         back = ["out = out.transpose(1, 2)"] * style["tokens first"]

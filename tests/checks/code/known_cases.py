@@ -137,10 +137,14 @@ RIGHT = (
     *BASES.values(),
 )
 # These are mistakes only if the user says what is meant.
-SAID = {
-    "mask inverted": {"means": "allowed"},
-    "-1e9 in half precision": {"nowhere": "zero-or-nan"},
-    "fully masked rows uniform": {"nowhere": "zero-or-nan"},
+SAID = {one: {"nowhere": "zero-or-nan"} for one in ("-1e9 in half precision", "fully masked rows uniform")}
+MODULE = "class Adapter({}):\n    def forward(self, {}, allowed=None): return super().forward({}, allowed)\n"
+ALLOWED = {  # by the part in which a mask is inverted
+    "separate": MODULE.format("MultiHeadAttention", "q, k, v", "q, k, v"),
+    "einsums": MODULE.format("EinsumAttention", "x, memory=None", "x, memory"),
+    "fused": MODULE.format("FusedAttention", "x", "x"),
+    "function": "def Adapter(q, k, v, allowed=None): return attention(q, k, v, allowed)\n",
+    "arrays": "def Adapter(q, k, v, allowed=None): return attention(q, k, v, allowed)\n",
 }
 
 
@@ -153,7 +157,11 @@ def planted() -> Iterator[Case]:
         else:
             part, old, new = (text.replace("\\n", "\n") for text in edit.groups())
             yield BASES[part]._replace(
-                title=f"{mistake}, {part}", options=SAID.get(mistake, {}), mistakes=(mistake,), edits=((old, new),)
+                title=f"{mistake}, {part}",
+                options=SAID.get(mistake, {}),
+                adapter=ALLOWED[part] if mistake == "mask inverted" else "",
+                mistakes=(mistake,),
+                edits=((old, new),),
             )
 
 
@@ -199,13 +207,11 @@ ADAPTERS = {
     "minGPT buffer": CONSTRUCTOR.format("CausalSelfAttention", "", "GPTConfig(n_embd=dim, n_head=heads)"),
     "Llama freqs_cis": CONSTRUCTOR.format("LlamaReferenceAttention", ", kv_heads", "ModelArgs(dim, heads, kv_heads)"),
     "BERT head_mask": CONSTRUCTOR.format("BertSelfAttention", "", "BertConfig(dim, heads)"),
-}
-OPTIONS = {
-    "Mistral window": {"give": {"sliding_window": 3}},
-    "Gemma 2 softcap": {"give": {"attn_logit_softcapping": 2.0}},
-    "two masks, NaN": {"means": "forbidden"},
-    "BART cached memory": {"means": "added"},
-    "TensorFlow-like numpy": {"means": "forbidden"},
+    "TensorFlow-like numpy": "def Adapter(q, k, v, forbidden=None):\n"
+    "    return scaled_dot_product_attention(q, k, v, forbidden)\n",
+    "BART cached memory": "class Adapter(BartAttention):\n"
+    "    def forward(self, hidden_states, key_value_states=None, past_key_value=None, added=None):\n"
+    "        return super().forward(hidden_states, key_value_states, past_key_value, added)\n",
 }
 # File: title = name; title = name.
 STYLE_NAMES = """
@@ -226,7 +232,7 @@ kernels: flash in blocks = flash_attention; tokens in columns = ColumnSelfAttent
 tensorflow_like: TensorFlow-like numpy = scaled_dot_product_attention
 """
 RIGHT_STYLES = tuple(
-    Case(title, f"styles/{file}.py", name, OPTIONS.get(title, {}), adapter=ADAPTERS.get(title, ""))
+    Case(title, f"styles/{file}.py", name, adapter=ADAPTERS.get(title, ""))
     for file, styles in (line.split(": ") for line in STYLE_NAMES.strip().splitlines())
     for title, name in (style.split(" = ") for style in styles.split("; "))
 )

@@ -29,7 +29,7 @@ def test_the_verdict_is_true(title):
     true = "right" if case.right else "wrong"
     assert result.verdict in ((true, "refused") if title in REFUSED else (true,)), result
     if result.verdict == "right":
-        assert not result.names and result.said.startswith("right: ")
+        assert not result.names and result.said.startswith("right")
     if case.part and title in EARLY:
         assert sorted(result.names) == sorted(case.mistakes), result
 
@@ -40,7 +40,7 @@ def is_named(case):
 
 
 @pytest.mark.slow
-def test_150_of_160_mistakes_are_named_and_each_in_four_of_its_five_programs():
+def test_205_of_215_mistakes_are_named_and_each_in_four_of_its_five_programs():
     missed = defaultdict(list)
     for case in PLANTED:
         missed[case.mistakes] += [result_of(case.title)] * (not is_named(case))
@@ -59,4 +59,5 @@ def test_the_line_that_is_shown_is_the_mistaken_one():
     wrong = [(case, result_of(case.title).line) for case in (*PLANTED, *STYLES) if not case.right]
     shown = [(case, case.source.splitlines()[line - 1]) for case, line in wrong if line]
     elsewhere = {case.title for case, line in shown if line in case.base.splitlines() and line != case.marker}
-    assert elsewhere <= {"no scale, fused"}, elsewhere  # the scores, which another line scaled
+    # Scores that another line scaled; and a temperature of 0.1 that is a scale multiplied by d_k of 10.
+    assert elsewhere <= {"no scale, fused", "temperature, rearranged"}, elsewhere

@@ -11,8 +11,6 @@ from checks.code.composed import CHOICES, MISTAKES, consistent, is_module, progr
 
 import attncli
 
-GIVEN = {"window": {"sliding_window": 3}, "softcap": {"softcap": 2.0}}
-
 
 def verdict(style, mistake, folder):
     """Return "right", "wrong" or "refused", and what `check` says."""
@@ -22,12 +20,10 @@ def verdict(style, mistake, folder):
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    options = {"means": style["means"]} if style["said"] else {}
-    options |= {"give": GIVEN[style["position"]]} if style["position"] in GIVEN else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = attncli.check(module.Attention if is_module(style) else module.attention, **options)
+            found = attncli.check(module.Attention if is_module(style) else module.attention)
     except attncli.RequestError as error:
         return "refused", str(error)
     return "right" if found.right else "wrong", str(found)

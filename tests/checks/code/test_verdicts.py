@@ -82,8 +82,9 @@ def refusal(thing, **wanted):
 
 def test_a_right_verdict_has_its_conventions_and_its_document_is_json():
     found = attncli.check(MINE_MODULE)
-    assert found.right and not found.diagnosis and not found.smallest and not found.hint
-    assert found.verdict.startswith("right: MyAttention is attention, ") and str(found) == found.verdict
+    assert found.right and not found.diagnosis and not found.smallest
+    assert found.verdict.startswith("right: MyAttention computes attention. Conventions: ")
+    assert str(found) == found.verdict
     assert any("True = allowed, as [query, key]" in one for one in found.conventions)
     assert sum(one.holds is True for one in found.checks) > 8
     document = json.loads(json.dumps(found.document(), allow_nan=False))
@@ -94,7 +95,9 @@ def test_a_right_verdict_has_its_conventions_and_its_document_is_json():
 def test_a_wrong_verdict_names_the_mistake_the_line_and_the_remedy(tmp_path):
     found = attncli.check(UNSCALED)
     [one] = found.diagnosis
-    assert found.verdict == "wrong: unscaled is attention without the division by √d_k" and one.mistake == "no scale"
+    assert (
+        found.verdict == "wrong: unscaled computes attention without the division by √d_k" and one.mistake == "no scale"
+    )
     assert one.remedy and one.remedy in str(found) and failing(found)
     assert json.loads(json.dumps(found.document(), allow_nan=False))["diagnosis"][0]["mistake"] == "no scale"
 
@@ -136,8 +139,8 @@ def test_parameters_that_were_never_given_stand_in_the_verdict():
 
     found = attncli.check(Cached)
     assert set(found.unchecked) == {"past_state", "colour"} and found.right
-    assert "not checked: past_state, colour" in found.verdict
-    assert not attncli.check(Plain).unchecked and "not checked" not in attncli.check(Plain).verdict
+    assert found.verdict.startswith("right, but never called with past_state, colour: Cached computes attention")
+    assert not attncli.check(Plain).unchecked and attncli.check(Plain).verdict.startswith("right: ")
 
 
 def test_a_query_that_may_see_nothing_is_a_convention_unless_the_user_says_otherwise():
@@ -147,24 +150,29 @@ def test_a_query_that_may_see_nothing_is_a_convention_unless_the_user_says_other
     assert attncli.check(MINE_MODULE, nowhere="nan").right and not attncli.check(MINE_MODULE, nowhere="zero").right
 
 
-@pytest.mark.parametrize(
-    ("thing", "means"),
-    [
-        (right, "allowed"),
-        (lambda query, key, value, mask=None: right(query, key, value, None if mask is None else ~mask), "forbidden"),
-        (
-            lambda query, key, value, mask=None: right(query, key, value, mask + 0.0 if mask is not None else None),
-            "added",
-        ),
-    ],
-)
-def test_what_a_mask_means_is_found_out_or_said(thing, means):
-    found = attncli.check(thing)
-    assert found.right and any(one.startswith("mask: ") for one in found.conventions)
-    assert attncli.check(thing, means=means).right
-    if means != "added":
-        other = {"allowed": "forbidden", "forbidden": "allowed"}[means]
-        assert mistakes(thing, means=other) == ["mask inverted"]
+def of_allowed(query, key, value, allowed=None):
+    return right(query, key, value, allowed)
+
+
+def of_forbidden(query, key, value, forbidden=None):
+    return right(query, key, value, None if forbidden is None else ~forbidden)
+
+
+def of_added(query, key, value, added=None):
+    return right(query, key, value, None if added is None else added + 0.0)
+
+
+@pytest.mark.parametrize("thing", [of_allowed, of_forbidden, of_added])
+def test_the_meaning_of_a_mask_is_found_or_its_name_declares_it(thing):
+    names = [lambda query, key, value, mask=None: thing(query, key, value, mask), thing]
+    for found in map(attncli.check, names):
+        assert found.right and any(re.match("(mask|allowed|forbidden|added): ", one) for one in found.conventions)
+
+    if thing is not of_added:
+        other = {of_allowed: "forbidden", of_forbidden: "allowed"}[thing]
+        space = {"thing": thing}
+        exec(f"def inverted(query, key, value, {other}=None): return thing(query, key, value, {other})", space)
+        assert mistakes(space["inverted"]) == ["mask inverted"]
 
 
 # --- what is right ----------------------------------------------------------------------------------------
@@ -273,12 +281,12 @@ class ValuesDetached(Additive):
 
 @pytest.mark.parametrize(
     ("thing", "wrong"),
-    [(Additive, []), (OtherWeights, ["the weights that it gives"]), (ValuesDetached, ["gradients"])],
+    [(Additive, []), (OtherWeights, ["returned weights"]), (ValuesDetached, ["gradients"])],
 )
 def test_weights_and_gradients_of_one_query_a_text_are_checked(thing, wrong):
     checks = {one.name: one.holds for one in attncli.check(thing).checks}
     assert [name for name, holds in checks.items() if holds is False] == wrong
-    assert all(checks[name] is not None for name in ("gradients", "weights sum to 1", "the weights that it gives"))
+    assert all(checks[name] is not None for name in ("gradients", "returned weights"))
 
 
 def windowed_by_a_constant(query, key, value):
@@ -290,15 +298,17 @@ def test_sizes_of_a_softcap_and_a_window_have_names_or_are_refused():
     for thing, convention in ((capped, "scores capped at 2"), (windowed, "causal, with a window of 3 tokens")):
         found = attncli.check(thing)
         assert found.right and convention in found.conventions and not found.unchecked
-    assert "a softcap is known if a parameter or attribute named softcap" in refusal(capped_by_a_constant)
-    assert "it has a window of 4 tokens, and no parameter" in refusal(windowed_by_a_constant)
+    assert "a softcap is recognized by a parameter or attribute named softcap" in refusal(capped_by_a_constant)
+    assert "it has a window of 4 tokens, but no parameter" in refusal(windowed_by_a_constant)
 
 
 def test_right_code_whose_mask_has_no_known_form_is_refused():
     def attention(query, key, value, mask=None):
         return right(query, key, value, None if mask is None else mask.allowed)
 
-    assert "no form of its mask (mask) is understood: give its meaning by --mask-means" in refusal(attention)
+    assert "its mask (mask) has no known form, such as bool [query, key]: paste an adapter below the" in refusal(
+        attention
+    )
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------
@@ -328,7 +338,10 @@ class OfQueries(Plain):
 @pytest.mark.parametrize(
     ("thing", "law"),
     [
-        (lambda query, key, value, mask=None: right(query, key, value, None if mask is None else mask[0]), "each text"),
+        (
+            lambda query, key, value, mask=None: right(query, key, value, None if mask is None else mask[0]),
+            "a mask per text",
+        ),
         (Masked(), "both masks"),
         (OfQueries, "padding of the memory"),
     ],
@@ -368,19 +381,19 @@ def test_the_size_of_the_input_is_the_wrong_scale():
 
 
 @pytest.mark.parametrize(
-    ("thing", "law"),
+    ("thing", "name"),
     [
-        pytest.param(attention_with(normalise=torch.sigmoid), "weights sum to 1", marks=pytest.mark.slow),
+        pytest.param(attention_with(normalise=torch.sigmoid), "self-attention", marks=pytest.mark.slow),
         pytest.param(
-            attention_with(scores=lambda x: x + torch.arange(x.shape[-1])), "permuting", marks=pytest.mark.slow
+            attention_with(scores=lambda x: x + torch.arange(x.shape[-1])), "self-attention", marks=pytest.mark.slow
         ),
-        (attention_with(mask_of_pairs=torch.ones_like), "future"),
-        (attention_with(mask_of_padding=torch.ones_like), "[PAD]"),
-        (attention_with(scores=lambda x: x * x.shape[-1]), "appended [PAD]"),
+        (attention_with(mask_of_pairs=torch.ones_like), "causal mask"),
+        (attention_with(mask_of_padding=torch.ones_like), "padding mask"),
+        (attention_with(scores=lambda x: x * x.shape[-1]), "self-attention"),
     ],
 )
-def test_what_breaks_a_law_is_wrong(thing, law):
-    assert any(law in name for name in failing(attncli.check(thing)))
+def test_a_check_finds_what_differs_from_the_formula(thing, name):
+    assert name in failing(attncli.check(thing))
 
 
 class Louder(torch.autograd.Function):
@@ -456,7 +469,7 @@ def test_a_module_stays_as_it_was_bit_for_bit(kind, dtype):
     found = attncli.check(module)
     assert (pickle.dumps(module), module.W_k.bias.grad, [id(one) for one in module.parameters()]) == before
     assert module.training and found.right == (kind is Plain)
-    assert kind is Plain or "the same twice" in failing(found)
+    assert kind is Plain or "deterministic" in failing(found)
     assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
 
 
@@ -465,7 +478,7 @@ def test_a_module_that_ran_before_is_copied_and_one_with_a_lock_is_refused():
     module.kept = [module(torch.randn(1, 3, 8))]  # which has a graph
     assert attncli.check(module).right
     module.lock = threading.Lock()
-    assert re.match(r"Plain can't be copied \(TypeError: .*lock.*\): hand in its class, or a", refusal(module))
+    assert re.match(r"Plain can't be copied \(TypeError: .*lock.*\): check its class, or a", refusal(module))
 
 
 def test_one_thread_runs_and_the_others_are_given_back():
@@ -498,17 +511,11 @@ class Unreadable(nn.Module):
     ("thing", "wanted", "said"),
     [
         (raises, {}, r"it can't be run: ValueError: not\x1b today (line "),
-        (lambda query, key, value: query.sum(), {}, "none of what it gives has the output's shape: []"),
+        (lambda query, key, value: query.sum(), {}, "nothing that it returns has the output's shape: []"),
         (Unreadable, {}, "the weights of Unreadable don't fit together"),
-        (3, {}, "is no function, class or module, but"),
-        (right, {"layout": "sideways"}, "'sideways' is none of: batch head token d, "),
-        (right, {"means": "perhaps"}, "perhaps"),
+        (3, {}, "is not a function, class or module, but"),
         (right, {"nowhere": "home"}, "home"),
-        (UNSCALED, {"means": "added"}, "--mask-means has no effect, as unscaled takes no mask"),
         (UNSCALED, {"nowhere": "nan"}, "--nowhere has no effect, as unscaled takes no mask"),
-        (UNSCALED, {"map": {"q": "what"}}, "--map 'q=what': that is none of x, query, "),
-        (UNSCALED, {"give": {"n": 1}}, "--give n: unscaled's constructor has no such parameter"),
-        (MINE_MODULE, {"map": {"W": "query"}}, "there is q, k, v, mask, W_q, W_k, W_v, W_o"),
     ],
 )
 def test_what_cannot_be_checked_is_refused_in_a_line(thing, wanted, said):
@@ -516,28 +523,64 @@ def test_what_cannot_be_checked_is_refused_in_a_line(thing, wanted, said):
 
 
 def test_other_types_are_errors_of_the_caller():
-    for wanted in ({"colour": "red"}, {"layout": 3}, {"map": "q=query"}, {"give": ["n"]}):
+    for wanted in ({"colour": "red"}, {"layout": "token d"}):
         with pytest.raises(TypeError):
             attncli.check(right, **wanted)
 
 
-def test_names_layouts_and_constructors_may_be_said():
-    class Odd(Plain):
-        def __init__(self, d_model, num_heads, depth):
-            assert depth == 3
-            super().__init__(d_model, num_heads)
-            self.first = self.W_q
-            del self.W_q
+class Odd(nn.Module):
+    """Names explain neither the constructor, nor the call, nor the weights."""
 
-        def forward(self, x):
-            q, k, v = (self.split(layer(x)) for layer in (self.first, self.W_k, self.W_v))
-            return self.W_o(kernel(q, k, v).transpose(1, 2).flatten(-2))
+    def __init__(self, d_model, num_heads, depth):
+        assert depth == 3
+        super().__init__()
+        self.plain = Plain(d_model, num_heads)
+        self.one, self.two, self.three, self.four = (nn.Linear(d_model, d_model) for _ in range(4))
+        del self.plain.W_q, self.plain.W_k, self.plain.W_v, self.plain.W_o
 
-    assert "--give depth=VALUE" in refusal(Odd)
-    assert "--map NAME=query says which it is" in refusal(Odd, give={"depth": 3})
-    assert attncli.check(Odd, map={"first": "query"}, give={"depth": 3}).right
-    assert attncli.check(lambda a, b, c: right(b, c, a), map={"a": "value", "b": "query", "c": "key"}).right
-    assert attncli.check(right, layout="head token d").right
+    def forward(self, alpha, beta, gamma, delta, epsilon):
+        assert delta == epsilon == 0
+        q, k, v = (self.plain.split(layer(alpha)) for layer in (self.one, self.two, self.three))
+        return self.four(kernel(q, k, v).transpose(1, 2).flatten(-2))
+
+
+def packed(qkv):
+    query, key, value = qkv.unbind(1)
+    return right(query, key, value)
+
+
+def odd(alpha, beta, gamma, delta, epsilon):
+    assert delta == epsilon == 0
+    return right(alpha, beta, gamma)
+
+
+@pytest.mark.parametrize(
+    ("thing", "lines"),
+    [
+        (
+            Odd,
+            [
+                {"depth=...": "depth=3", "alpha=...": "alpha=x"},
+                {"out = ...": "out = self.one, self.two, self.three, self.four"},
+            ],
+        ),
+        (packed, [{"qkv=...": "qkv=torch.stack([query, key, value], 1)"}]),
+        (odd, [{"alpha=...": "alpha=query", "beta=...": "beta=key", "gamma=...": "gamma=value"}]),
+    ],
+)
+def test_the_adapter_of_a_refusal_works_when_pasted_and_filled_in(thing, lines):
+    space = {"Odd": Odd, "odd": odd, "packed": packed, "torch": torch}
+    for filled_in in lines:
+        with pytest.raises(attncli.RequestError) as refused:
+            attncli.check(thing)
+        _, _, adapter = str(refused.value).partition("\n")
+        assert len(adapter.splitlines()) == 3
+        for old, new in (filled_in | {"=...": "=0"}).items():
+            adapter = adapter.replace(old, new)
+        exec(adapter.replace("(Adapter)", "(Odder)"), space)
+        thing = space.get("Adapter") or space["adapter"]
+        space["Odder"] = thing
+    assert attncli.check(thing).right
 
 
 def test_a_config_and_a_maker_are_understood():
@@ -545,6 +588,5 @@ def test_a_config_and_a_maker_are_understood():
         def __init__(self, config):
             super().__init__(config.hidden_size, config["num_heads"])
 
-    assert attncli.check(Configured, give={"config": {"hidden_size": 16, "num_heads": 4}}).right
-    assert "the config has no hidden_size: --give config.hidden_size=VALUE" in refusal(Configured, give={"config": {}})
+    assert attncli.check(Configured).right
     assert attncli.check(lambda: Plain(8, 2)).right

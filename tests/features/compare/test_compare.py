@@ -26,12 +26,12 @@ def test_the_default_model_is_what_transformers_says_it_is(attncli):
     result = attncli("compare", TEXT)
     assert result.code == 0 and result.err == ""
     lines = result.out.splitlines()
-    assert lines[0] == "minilm beside transformers: the largest differences"
+    assert lines[0] == "minilm compared with transformers: the largest differences"
     assert lines[1] == "float32, mask padding, 1 text, 9 tokens"
     assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == list("012345")
     assert all(any(line.startswith(f" {name} ") for line in lines) for name in WAYS)
-    ways = f"{len(WAYS) - 1} of {len(WAYS)} other ways too"  # it predicts no token
-    within = r"the same: weights within \de-05, hidden states within \de-05, "
+    ways = f"{len(WAYS) - 1} other code paths agree too (1 does not apply)"  # it predicts no token
+    within = r"the same: weights within \de-05, hidden states within \de-05; "
     assert re.fullmatch(within + re.escape(ways), lines[-1])
     assert not any("hides small mistakes" in line for line in lines)
     assert "\x1b" not in result.out
@@ -72,7 +72,7 @@ def test_masks_padding_pairs(attncli, small, against):
 
 def test_against_torch(attncli):
     lines = attncli("compare", "--against", "torch", "-l", "2", TEXT).out.splitlines()
-    assert lines[0] == "minilm beside torch.nn.MultiheadAttention: the largest differences"
+    assert lines[0] == "minilm compared with torch.nn.MultiheadAttention: the largest differences"
     assert "attention output" in lines[3]
     assert re.fullmatch(r"the same: weights within \de-06, attention outputs within \de-0[56]", lines[-1])
 
@@ -157,7 +157,7 @@ def test_float64_is_advised_where_it_can_tell_and_nowhere_else(attncli, small, m
 
     monkeypatch.setattr(reference.Reference, "run", off)
     result = attncli("compare", *small, TEXT)
-    assert result.code == 1 and "attncli: --dtype float64 tells a mistake" in result.err
+    assert result.code == 1 and "attncli: this may be rounding: try --dtype float64" in result.err
     result = attncli("compare", "--dtype", "float64", *small, TEXT)
     assert result.code == 1 and "--dtype float64" not in result.err
 
@@ -166,10 +166,10 @@ def test_half_precision_says_what_it_cannot_see(attncli, small):
     result = attncli("compare", "--dtype", "bfloat16", "--pad-to", "90", *small, " ".join([TEXT] * 9))
     assert result.code == 0
     _, title, *_, unseen, verdict = result.out.splitlines()
-    assert re.search(r"90 tokens \(the rows of \d+ \[PAD\] do not count: --dtype float64 has room for them\)$", title)
+    assert re.search(r"90 tokens \(\d+ rows of \[PAD\] omitted; --dtype float64 compares them\)$", title)
     assert re.fullmatch(
-        r"bfloat16 hides small mistakes: a change of the scores' scale shows from \d\.\d% on; "
-        r"other ways show gross mistakes only\. --dtype float32 finds smaller ones\.",
+        r"bfloat16 hides small mistakes: a change in the scale of scores shows only from \d\.\d% on; "
+        r"other code paths show only gross mistakes\. --dtype float32 finds smaller ones\.",
         unseen,
     )
     assert re.match(r"the same: errors of weights are at most \d\.\d\d times transformers' own, of hidden ", verdict)
@@ -183,8 +183,8 @@ def test_an_alias_that_can_not_be_had_is_compared_on_random_weights_and_says_so(
     result = attncli("compare", "-m", "electra-small", TEXT)
     assert result.code == 0
     [notice] = result.err.splitlines()
-    assert "electra-small's architecture gets RANDOM WEIGHTS (seed 0)" in notice and "can't be fetched" in notice
-    assert result.out.startswith("electra-small's architecture with RANDOM WEIGHTS (seed 0) beside transformers")
+    assert "RANDOM WEIGHTS (seed 0) in electra-small's architecture" in notice and "can't be downloaded" in notice
+    assert result.out.startswith("electra-small's architecture with RANDOM WEIGHTS (seed 0) compared with transformers")
     found = document(attncli("compare", "-m", "electra-small", "--json", "--against", "torch", TEXT))
     assert found["weights"] == "random" and found["same"] is True
     assert (found["model"]["name"], found["model"]["path"], found["model"]["sha256"]) == ("electra-small", None, None)
@@ -193,12 +193,12 @@ def test_an_alias_that_can_not_be_had_is_compared_on_random_weights_and_says_so(
 def test_random_weights_can_be_asked_for(attncli, tiny):
     result = attncli("compare", "--json", "--weights", "random", "-m", tiny("roberta"), "the cat")
     assert document(result)["weights"] == "random" and document(result)["same"] is True
-    assert "as asked" in result.err
+    assert "as requested" in result.err
 
 
 def test_pretrained_or_nothing(attncli, refused):
     line = refused("compare", "-m", "electra-small", "--weights", "pretrained", TEXT)
-    assert "not on this machine" in line and "Three ways out" in line
+    assert "not on this machine" in line and "or a filled cache" in line
     found = document(attncli("compare", "--json", "--weights", "pretrained", "--against", "torch", "-l", "0", TEXT))
     assert found["weights"] == "pretrained"
 
@@ -239,11 +239,13 @@ def test_our_place_in_a_network_of_transformers(attncli, theirs):
     result = attncli("compare", "-m", path, "-l", "0,2", TEXT)
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0].endswith("beside transformers' own eager attention: the largest differences")
+    assert lines[0].endswith("compared with transformers' own eager attention: the largest differences")
     assert lines[1].startswith("float32, mask causal, 1 text")
     assert [line.split()[0] for line in lines if line.strip().endswith("100%")] == ["0", "2"]
     assert all(any(line.startswith(f" {name} ") for line in lines) for name in WAYS_OF_EAGER)
-    assert re.search(r"^the same: weights within .*, attention outputs within .*, 5 of 5 other ways too$", lines[-1])
+    assert re.search(
+        r"^the same: weights within .*, attention outputs within .*; 5 other code paths agree too$", lines[-1]
+    )
 
 
 @pytest.mark.parametrize("part", slow_except(["encoder", "decoder", "cross"], ["cross"]))

@@ -17,7 +17,7 @@ from attncli.attention import MASKS, Window, attend, multihead
 from attncli.checks.tolerance import TOLERANCES
 from attncli.features.compare.beside import TEXTS, TOKENS, NothingToCompare, compare
 from attncli.features.compare.eager import Eager, EagerPeers
-from attncli.features.compare.ways import WAYS_OF_EAGER, CompareWay, go_every_way
+from attncli.features.compare.ways import WAYS_OF_EAGER, CompareWay, compare_ways
 from attncli.models import model as own
 from attncli.models import weighing
 from attncli.models.instant import why_not
@@ -31,7 +31,7 @@ MISTAKES = {one.name: one for one in read_mistakes("compare")}
 def go(peers, *names):
     """Go these ways, or all."""
     every = EAGER if isinstance(peers, EagerPeers) else OWN
-    return list(go_every_way(peers, {name: every[name] for name in names or every}))
+    return list(compare_ways(peers, {name: every[name] for name in names or every}))
 
 
 def differing(peers, *names):
@@ -300,6 +300,6 @@ def test_where_there_is_nothing_on_the_other_side_it_says_so(tiny):
         raise RequestError("too large")
 
     found = {"one": CompareWay("this", nothing), "two": CompareWay("that", refused)}
-    one, two = go_every_way(own_peers(tiny(max_position_embeddings=64)), found)
+    one, two = compare_ways(own_peers(tiny(max_position_embeddings=64)), found)
     assert (one.difference, one.same, one.note) == (None, True, "there is none")
     assert math.isnan(two.difference) and not two.same and two.note == "too large"

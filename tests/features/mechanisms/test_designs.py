@@ -53,7 +53,7 @@ def test_every_design_is_attention(seed, real, padding, causal, head_dim, reach)
     for one in found:
         assert len(one.controls) == (3 if one.name in ("grouped", "multi-query") else DRAWS)
         assert one.trained == (one.name not in ("relative", "disentangled"))
-        assert one.trained != one.verdict.endswith("as drawn")
+        assert one.trained != one.verdict.endswith("in this draw")
         document = one.document()
         assert document["control_moved"] == pytest.approx(np.mean([look.moved for look in one.controls]))
         assert document["control_distance"] == pytest.approx(np.mean([look.distance for look in one.controls]))
@@ -91,7 +91,7 @@ def test_each_position_and_window_is_what_it_is_called():
 def test_a_window_of_no_less_than_the_text_moves_nothing(seed, more):
     head = in_layer(seed)
     [wide] = designs(head, reach=5 + more, only="window")
-    assert wide.found.moved < 1e-6 and wide.controls[0].moved < 1e-6 and wide.verdict == "as in any order"
+    assert wide.found.moved < 1e-6 and wide.controls[0].moved < 1e-6 and wide.verdict == "as in shuffled orders"
     [narrow] = designs(head, reach=0, only="window")
     assert np.array_equal(narrow.found.weights, np.eye(6)) and narrow.found.distance == 0
 
@@ -133,7 +133,7 @@ def test_sharing_with_nobody_moves_nothing_and_nor_does_sharing_the_same(seed):
     assert with_shared_keys(head, 1).moved < 1e-6
     alike = replace(head, key=head.key[1].expand_as(head.key))
     found = designs(alike, only="multi-query")[0]
-    assert found.found.moved < 1e-6 and found.controls[0].moved < 1e-6 and found.verdict == "as with another's"
+    assert found.found.moved < 1e-6 and found.controls[0].moved < 1e-6 and found.verdict == "as with another head's"
 
 
 def described(head, only):
@@ -171,10 +171,10 @@ def seen(distance: float, moved: float = 0.5) -> Figures:
     [
         (4, 2, (3, 5), "looks nearer"),
         (4, 6, (3, 5), "looks further"),
-        (4, 4, (3, 5), "as in any order"),
-        (2, 2.5, (3, 5), "as in any order"),  # nearer than the controls, and not than the head is by itself
-        (4, 3.5, (3, 5), "as in any order"),  # nearer than it is, as with one of the controls
-        (7, 6, (3, 5), "as in any order"),
+        (4, 4, (3, 5), "as in shuffled orders"),
+        (2, 2.5, (3, 5), "as in shuffled orders"),  # nearer than the controls, and not than the head is by itself
+        (4, 3.5, (3, 5), "as in shuffled orders"),  # nearer than it is, as with one of the controls
+        (7, 6, (3, 5), "as in shuffled orders"),
     ],
 )
 def test_nearer_is_nearer_than_the_head_and_all_controls(own, distance, controls, verdict):

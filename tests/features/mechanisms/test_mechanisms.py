@@ -9,6 +9,7 @@ from attncli import mechanisms
 from attncli.attention import NORMALISERS, SCORES
 from attncli.attention.mistakes import MISTAKES
 from attncli.base.errors import RequestError
+from attncli.features.mechanisms import NAMES
 from attncli.features.mechanisms.claims import CLAIMS
 
 TEXT = "The trophy does not fit in the suitcase because it is too big."
@@ -21,12 +22,14 @@ def test_maps_figures_and_claims_are_shown(attncli):
     assert len(short) <= 40 and sum(line.startswith(" yes") for line in short) == len(CLAIMS)
     result = attncli("mechanisms", TEXT, *WHERE, "--all")
     assert (result.code, result.err) == (0, "")
-    assert result.out.index("the head's own map") < result.out.index("\ndot\nsoftmax")
+    assert result.out.index("the head's own map") < result.out.index("\ndot product\nsoftmax")
     for score in SCORES:
         for normaliser in NORMALISERS if score in ("dot", "scaled_dot") else ("softmax",):
-            assert re.search(rf"^ {score} +{normaliser} +\d", result.out, re.MULTILINE), (score, normaliser)
-    assert re.search(r"scaled_dot +softmax +1\.72 +0\.000 +100% +0% +0\.00$", result.out, re.MULTILINE)
-    assert "untrained scores, softmax" in result.out and "drawn from seed 0" in result.out
+            shown = rf"^ {NAMES.get(score, score)} +{NAMES.get(normaliser, normaliser)} +\d"
+            assert re.search(shown, result.out, re.MULTILINE), (score, normaliser)
+    assert re.search(r"scaled dot product +softmax +1\.72 +0\.000 +100% +0% +0\.00$", result.out, re.MULTILINE)
+    assert "untrained, softmax" in result.out
+    assert "the parameters are random (seed 0)" in " ".join(result.out.split())
     assert f"{len(CLAIMS)} of {len(CLAIMS)} claims hold here" in result.out
     assert re.search(r"^ as it is +1\.72 +5\.46 +0\.000$", result.out, re.MULTILINE)
     for line in (r"rotary, halves", "relative buckets, untrained", "ALiBi", "window of 2, causal", "keys of 12 heads"):
@@ -94,7 +97,7 @@ def test_a_network_of_transformers_has_what_needs_no_projections(attncli, foreig
 def test_a_network_of_transformers_refuses_what_needs_projections(refused, attncli, foreign):
     where = ["-q", "-m", foreign("opt").place.path, "-l", "1", "the cat sat"]
     assert "--design rotary needs a layer's projections, which" in refused("mechanisms", *where, "--design", "rotary")
-    assert "--mistakes are made in a layer's projections" in refused("mechanisms", *where, "--mistakes")
+    assert "--mistakes needs a layer's projections" in refused("mechanisms", *where, "--mistakes")
     assert attncli("mechanisms", *where, "--design", "causal-window", "--reach", "1").code == 0
 
 

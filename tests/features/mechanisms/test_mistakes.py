@@ -24,7 +24,11 @@ NORMED = ("qwen3", "olmo2", "gemma3_text")
 ONE_LAYER_EACH = slow_except(FAMILIES, PECULIAR)
 # What a text without [PAD] under the padding mask does not show.
 UNSEEN = {
+    "-inf after softmax",
+    "hidden keys keep weight",
+    "mask of another text",
     "mask after softmax",
+    "mask instead of causality",
     "mask multiplied",
     "mask never used",
     "-1e9 in half precision",
@@ -39,7 +43,15 @@ UNSEEN = {
     "key heads in the wrong order",
     "mask inverted",
 }
-WITH_PAD = {"mask after softmax", "mask multiplied", "mask never used", "[PAD] hidden as query", "mask inverted"}
+WITH_PAD = {
+    "-inf after softmax",
+    "hidden keys keep weight",
+    "mask after softmax",
+    "mask multiplied",
+    "mask never used",
+    "[PAD] hidden as query",
+    "mask inverted",
+}
 WITH_CAUSAL = {one for one in UNSEEN if one.startswith("causal")} | WITH_PAD - {
     "mask never used",
     "[PAD] hidden as query",
@@ -79,7 +91,7 @@ def test_without_a_mistake_it_is_the_layer(tiny, family, mask, pad_to):
         head = head_of(model, mask, pad_to, layer, layer)
         inside = HeadInLayer.of(model, head)
         if family in (*WITH_TERMS, *NORMED):
-            what = "positions add to that" if family in WITH_TERMS else "queries and keys are normalised"
+            what = "positions add terms to it" if family in WITH_TERMS else "queries and keys are normalised"
             with pytest.raises(RequestError, match=f"{what} in {family}"):
                 make_mistakes(model, head)
             continue
@@ -98,7 +110,7 @@ def test_without_a_mistake_it_is_the_layer(tiny, family, mask, pad_to):
 
 def test_a_layer_that_turns_values_is_refused(tiny):
     model = load_model(str(tiny("roformer", rotary_value=True)), device="cpu")
-    with pytest.raises(RequestError, match=r"--mistakes .* roformer: take another model") as caught:
+    with pytest.raises(RequestError, match=r"--mistakes .* roformer: use another model") as caught:
         make_mistakes(model, head_of(model))
     assert "\n" not in str(caught.value) and len(str(caught.value)) <= 300
 

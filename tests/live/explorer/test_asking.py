@@ -20,7 +20,7 @@ from attncli.live.explorer.app import LONGEST
 from attncli.live.explorer.panes import FindingsPane, HeadsPane, MapPane, ScreenState, TokensPane
 from attncli.models.opening import Opening
 from attncli.record.grouping import merge_words
-from attncli.record.selection import Input
+from attncli.record.selection import Grouping, Input
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def same(record, other):
     assert record.tokens == other.tokens
 
 
-@explored(look=ScreenState("minilm", Input(HOSTILE)))
+@explored(state=ScreenState("minilm", Input(HOSTILE)))
 async def test_what_could_command_the_terminal_is_asked_but_not_drawn(it, minilm):
     same(it.answer.record, minilm.attend(HOSTILE))
     assert it.app.field.render_line(0).text.startswith("a�]0;titleb�")
@@ -78,7 +78,13 @@ async def test_norms_words_and_a_second_text(it, minilm):
     expected = merge_words(minilm.attend("Playing unbelievably."))
     assert it.answer.record.tokens.shown == expected.tokens.shown
     np.testing.assert_allclose(it.answer.record.weights, expected.weights, atol=1e-6)
-    assert "##" not in it.pane(TokensPane)
+    assert "##" not in it.pane(TokensPane) and "words" in it.said
+    await it.press("w")
+    assert len(it.answer.record.tokens) == 3 and "lines" in it.said, "one line between special tokens"
+    await it.press("w")
+    await it.write("It sat. It slept.")
+    same(it.answer.record, minilm.attend("It sat. It slept.", grouping=Grouping(unit="sentence")))
+    assert "sentences · 4 units of 8 tokens" in it.said and it.answer.usual_texts == 1
     await it.press("w")
     await it.write(TEXT)
     await it.pilot.press("P")
@@ -89,7 +95,7 @@ async def test_norms_words_and_a_second_text(it, minilm):
     same(it.answer.record, minilm.attend(TEXT))
 
 
-@explored(look=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
+@explored(state=ScreenState("minilm", Input(SAT)), begin=("1", "3"))
 async def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(it, minilm):
     await it.press("x")
     without = minilm.without("1.3").attend(SAT)
@@ -99,25 +105,27 @@ async def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(it, 
     assert "without 1.3" in it.said
     layer, head = next(one for one in expected.heads() if one != (1, 3))
     assert layer > 1, "only later layers change"
-    assert (it.look.layer, it.look.head) == (layer, head)
+    assert (it.state.layer, it.state.head) == (layer, head)
     changes = minilm.without("1.3").attend(SAT).map(layer, head) - minilm.attend(SAT).map(layer, head)
-    assert abs(changes[it.look.query, it.look.key]) == abs(changes).max() > 0
+    assert abs(changes[it.state.query, it.state.key]) == abs(changes).max() > 0
     assert f"{layer}.{head} " in it.pane(FindingsPane)
-    assert f"{changes[it.look.query, it.look.key]:+.2f}, moved {expected.of(layer, head):.2f}" in it.pane(FindingsPane)
+    assert f"{changes[it.state.query, it.state.key]:+.2f}, moved {expected.of(layer, head):.2f}" in it.pane(
+        FindingsPane
+    )
     assert "×" in it.pane(HeadsPane)
     backs = {str(part.style.bgcolor) for strip in it.app.query_one(MapPane).strips for part in strip if part.style}
     assert len(backs) > 4, "the map shows changes"
     await it.press("n")
-    assert (it.look.layer, it.look.head) in expected.heads()
+    assert (it.state.layer, it.state.head) in expected.heads()
     await it.press("u")
     same(it.answer.record, minilm.attend(SAT))
     it.app.hold(layer=1, head=3)
     await it.press("x", "x")
-    assert it.look.without == () and (it.look.layer, it.look.head) == (1, 3), "again: the head is restored"
+    assert it.state.without == () and (it.state.layer, it.state.head) == (1, 3), "again: the head is restored"
     assert it.answer.found is None
     same(it.answer.record, minilm.attend(SAT))
     await it.press("x", "n", "x")
-    assert len(it.look.without) == 2, "another head was chosen, so that one is silenced too"
+    assert len(it.state.without) == 2, "another head was chosen, so that one is silenced too"
 
 
 @explored(pad_to=18)
@@ -139,7 +147,7 @@ async def test_escape_stops_long_work_and_returns_to_the_last_answer(it, session
     await it.until(is_told)
     await it.pilot.press("escape")
     assert "stopped running minilm" in it.said
-    assert request_of(it.look) == request_of(first.look)
+    assert request_of(it.state) == request_of(first.state)
     free.set()
     await it.settled()
     assert it.answer is first, "an answer that comes too late is not shown"
@@ -155,21 +163,21 @@ def test_the_first_screen_imports_nothing_that_it_does_not_draw():
     assert done.stdout.split() == []
 
 
-@explored(look=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
+@explored(state=ScreenState("minilm", Input(SAT)), begin=("5", "2"))
 async def test_what_can_not_be_or_fails_late_is_said_and_loses_nothing(it, minilm):
     await it.press("x")
     assert "without 5.2 nothing changes" in it.said
-    assert it.look.without == ()
+    assert it.state.without == ()
     same(it.answer.record, minilm.attend(SAT))
     await it.write("")
     assert "empty" in it.said
     same(it.answer.record, minilm.attend(SAT))
     await it.write("The dog sat on the mat.")
     same(it.answer.record, minilm.attend("The dog sat on the mat."))
-    it.app.fail("too late", replace(it.look, text=Input(SAT), without=((5, 2),)))
+    it.app.fail("too late", replace(it.state, text=Input(SAT), without=((5, 2),)))
     await it.pilot.pause()
     assert it.said == "too late"
-    assert it.look.text.text == "The dog sat on the mat."
+    assert it.state.text.text == "The dog sat on the mat."
     await it.press("m")
     same(it.answer.record, minilm.attend("The dog sat on the mat.", mask="causal"))
 
@@ -183,7 +191,7 @@ async def test_nothing_is_asked_at_the_end(it):
     await it.pilot.pause()
 
 
-@explored(look=ScreenState("minilm", Input(SAT)))
+@explored(state=ScreenState("minilm", Input(SAT)))
 async def test_a_text_that_is_too_long_is_cut_and_that_is_told(it, minilm):
     it.app.action_type()
     await it.pilot.pause()
@@ -217,11 +225,11 @@ async def test_a_paste_is_cut_to_what_the_model_reads(it, minilm, text, reader):
     assert "takes no more" not in it.said
 
 
-@explored(look=ScreenState("minilm", Input(LONG)), size=(200, 30))
+@explored(state=ScreenState("minilm", Input(LONG)), size=(200, 30))
 async def test_a_text_of_the_command_line_is_cut_too(it, minilm):
     kept = it.app.field.value
     assert LONG.startswith(kept) and len(kept) < LONGEST
-    assert it.look.text.text == it.answer.look.text.text == kept
+    assert it.state.text.text == it.answer.state.text.text == kept
     assert f"the first {len(kept):,} of {len(LONG):,} characters: minilm takes no more" in it.said
     assert minilm.attend(kept).tokens.ids == minilm.attend(LONG).tokens.ids
 
@@ -251,7 +259,7 @@ async def test_keys_of_the_footer_that_are_gone_are_forgotten(it):
     assert sum(isinstance(one, FooterKey) for one in gc.get_objects()) <= 2 * there
 
 
-@explored(look=ScreenState("minilm", Input(SAT)))
+@explored(state=ScreenState("minilm", Input(SAT)))
 async def test_the_sentence_before_is_compared_with(it, minilm):
     await it.press("=")
     assert "no previous sentence" in it.said
@@ -268,19 +276,19 @@ async def test_the_sentence_before_is_compared_with(it, minilm):
     await it.press("=")
     assert "one has 9 tokens and the other 5" in it.said
     assert it.answer.found is None
-    assert it.look.against == ""
+    assert it.state.against == ""
 
 
-@explored(look=ScreenState("minilm", Input(SAT)))
+@explored(state=ScreenState("minilm", Input(SAT)))
 async def test_undo_goes_back_step_by_step(it):
-    looks = [it.look]
+    looks = [it.state]
     for keys in (("m",), ("w",), ("v",)):
         await it.press(*keys)
-        looks.append(it.look)
+        looks.append(it.state)
     await it.write("A dog.")
     for expected in reversed(looks):
         await it.press("u")
-        assert request_of(it.look) == request_of(expected)
+        assert request_of(it.state) == request_of(expected)
         assert it.app.field.value == expected.text.text
     await it.press("u")
     assert "nothing to undo" in it.said
@@ -293,12 +301,12 @@ def test_models_change_with_their_layers_and_heads(tiny):
     async def script(it):
         await it.press("up", "left", "M")
         same(it.answer.record, other.attend(SAT))
-        assert it.look.layer < other.info.layers
+        assert it.state.layer < other.info.layers
         assert "b · mask" in it.said
         await it.press("M")
         same(it.answer.record, small.attend(SAT))
 
-    explore(session_of(a=small, b=other), script, look=ScreenState("a", Input(SAT)))
+    explore(session_of(a=small, b=other), script, state=ScreenState("a", Input(SAT)))
 
 
 def test_what_a_model_brings_is_not_looked_through_for_garbage_again_and_again(minilm, monkeypatch):
@@ -337,7 +345,7 @@ async def test_typing_goes_on_while_a_long_text_runs(it, session, monkeypatch):
     free.set()
     await it.settled()
     assert events[:2] == ["xyz", "goes on"]
-    assert it.answer.look.text.text.endswith("xyz")
+    assert it.answer.state.text.text.endswith("xyz")
 
 
 @explored()

@@ -7,9 +7,11 @@ from exploring import TEXT, explore, explored, session_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
+from textual.widgets._footer import FooterKey
 
 from attncli import load_model
 from attncli.analysis.edges import edges, telling_head, with_usual
+from attncli.live.explorer.app import Explorer, KeysLine
 from attncli.live.explorer.panes import HEAD, CellPane, FindingsPane, HeadsPane, MapPane, Pane, ScreenState, TokensPane
 from attncli.page.payload import findings_entry
 from attncli.record.selection import Input, Request, numbered_names
@@ -30,8 +32,8 @@ async def test_it_opens_on_the_head_that_run_names(it, session, minilm):
 
     await it.until(knows_the_usual)  # after the first maps
     found = edges(it.answer.record, session.baseline(it.answer.record, usual_of(minilm, Request())))
-    assert (it.look.layer, it.look.head) == it.answer.first == telling_head(it.answer.record, found)
-    assert (it.look.query, it.look.key) == (found[0][0].query, found[0][0].key)
+    assert (it.state.layer, it.state.head) == it.answer.first == telling_head(it.answer.record, found)
+    assert (it.state.query, it.state.key) == (found[0][0].query, found[0][0].key)
 
 
 def test_it_counts_the_heads_that_run_and_the_page_count(session, attncli, minilm):
@@ -55,16 +57,16 @@ def test_it_counts_the_heads_that_run_and_the_page_count(session, attncli, minil
 @explored()
 async def test_arrows_go_around_heads_and_layers(it):
     await it.press("tab")
-    layer, head = it.look.layer, it.look.head
+    layer, head = it.state.layer, it.state.head
     for step, key in ((1, "right"), (-1, "left")):
         await it.press(*[key] * HEADS)
-        assert (it.look.layer, it.look.head) == (layer, head)
+        assert (it.state.layer, it.state.head) == (layer, head)
         await it.press(key)
-        assert it.look.head == (head + step) % HEADS
-        head = it.look.head
+        assert it.state.head == (head + step) % HEADS
+        head = it.state.head
     await it.press("down", "down")
-    assert it.look.layer == (layer + 2) % 6
-    assert f"layer {it.look.layer} head {it.look.head}: " in it.pane(MapPane)
+    assert it.state.layer == (layer + 2) % 6
+    assert f"head {it.state.layer}.{it.state.head}: " in it.pane(MapPane)
 
 
 @explored(size=(150, 40))
@@ -73,7 +75,7 @@ async def test_the_tokens_are_named_with_their_strongest_keys(it):
     for _ in range(3):
         await it.press("down", "right")
         record, shown = it.answer.record, it.pane(TokensPane)
-        for place, row in enumerate(record.map(it.look.layer, it.look.head)):
+        for place, row in enumerate(record.map(it.state.layer, it.state.head)):
             assert f"{place:>3} {record.tokens.shown[place]}" in shown
             assert keys_within(strongest_keys(numbered_names(record.keys), row, 2)[:1]) in shown
 
@@ -82,25 +84,25 @@ def test_the_first_token_of_a_decoder_is_named_as_a_sink(foreign):
     async def script(it):
         assert '(The first token, "the", is a sink' in " ".join(it.pane(FindingsPane).split())
 
-    look = ScreenState("gpt2", Input("the cat sat"))
-    explore(session_of(gpt2=foreign("gpt2")), script, look=look, size=(150, 40))
+    state = ScreenState("gpt2", Input("the cat sat"))
+    explore(session_of(gpt2=foreign("gpt2")), script, state=state, size=(150, 40))
 
 
 @explored()
 async def test_a_cell_that_is_held_has_its_numbers(it):
     await it.press("escape", "j", "j", "j", "l", "l")
-    assert (it.look.query, it.look.key) == (2, 1)
+    assert (it.state.query, it.state.key) == (2, 1)
     record = it.answer.record
-    row = record.map(it.look.layer, it.look.head)[2]
+    row = record.map(it.state.layer, it.state.head)[2]
     said = it.pane(CellPane)
     assert f"2 trophy → 1 the: weight {row[1]:.4f}" in said
     assert f"number {int((row > row[1]).sum()) + 1} of 16 keys" in said
     await it.press("o")
-    assert (it.look.query, it.look.key) == (1, 2)
+    assert (it.state.query, it.state.key) == (1, 2)
     await it.press("h")
-    assert it.look.key == 1
+    assert it.state.key == 1
     await it.press("escape")
-    assert (it.look.query, it.look.key) == (None, None)
+    assert (it.state.query, it.state.key) == (None, None)
     assert "entropy" in it.pane(CellPane)
 
 
@@ -111,7 +113,7 @@ async def test_findings_are_those_of_the_record_and_come_one_after_the_other(it)
     for place in (*range(1, len(findings)), 0):
         await it.press("n")
         one = findings[place]
-        assert (it.look.layer, it.look.head, it.look.query, it.look.key) == (
+        assert (it.state.layer, it.state.head, it.state.query, it.state.key) == (
             one.layer, one.head, one.query, one.key
         )  # fmt: skip
         if one.query is None:
@@ -127,16 +129,16 @@ async def test_findings_are_those_of_the_record_and_come_one_after_the_other(it)
             f"{one.query:>3} {it.answer.record.tokens.shown[one.query]}"
         ]
     await it.press("p")
-    assert it.look.finding(findings) == len(findings) - 1
+    assert it.state.finding(findings) == len(findings) - 1
     await it.press("down")
-    assert it.look.finding(findings) == 0, "arrows do the same where findings have the frame"
+    assert it.state.finding(findings) == 0, "arrows do the same where findings have the frame"
     await it.pilot.resize_terminal(140, 30)
     await it.press("tab")
     assert "[CLS]" in it.pane(MapPane)
-    await it.press("s")
+    await it.press("t")
     assert "[CLS]" not in it.pane(MapPane) + it.pane(TokensPane)
     await it.press("j")
-    assert it.look.query == 1
+    assert it.state.query == 1
 
 
 @explored(size=(140, 30))
@@ -145,21 +147,57 @@ async def test_the_mouse_holds_heads_and_cells(it):
     lines = it.pane(HeadsPane).splitlines()
     row = next(place for place, line in enumerate(lines) if line.startswith("layer 3"))  # the title is a line
     await it.pilot.click(HeadsPane, offset=(1 + len("layer 3 ") + 2 * 3 + 1, row))
-    assert it.look.layer == 3
-    assert it.look.head in (2, 3)
+    assert it.state.layer == 3
+    assert it.state.head in (2, 3)
     window = it.app.query_one(MapPane).window
     await it.pilot.click(MapPane, offset=(1 + window.left + 5 * window.wide, 1 + window.above + 7))
-    assert (it.look.query, it.look.key) == (7, 5)
+    assert (it.state.query, it.state.key) == (7, 5)
     await it.pilot.click("#tokens", offset=(3, 2))
-    assert it.look.query is not None
-    assert it.look.key is None
+    assert it.state.query is not None
+    assert it.state.key is None
     await it.pilot.click(MapPane, offset=(2, 0))
-    assert it.look.layer == 3, "a title is nothing"
+    assert it.state.layer == 3, "a title is nothing"
     assert len(record.tokens) == 16
     await it.pilot.click(FindingsPane, offset=(4, 3))
     finding = it.answer.findings[it.app.query_one(FindingsPane).above + 2]
-    assert (it.look.layer, it.look.head, it.look.query) == (finding.layer, finding.head, finding.query)
+    assert (it.state.layer, it.state.head, it.state.query) == (finding.layer, finding.head, finding.query)
     assert it.app.focused is it.app.query_one(FindingsPane)
+
+
+@explored(size=(200, 60))
+async def test_a_large_screen_has_large_cells(it):
+    window = it.app.query_one(MapPane).window
+    assert window.wide > 4 and window.high > 1
+    last = 1 + window.above + 7 * window.high + window.high - 1
+    await it.pilot.click(MapPane, offset=(1 + window.left + 5 * window.wide + window.wide - 1, last))
+    assert (it.state.query, it.state.key) == (7, 5)
+    numbers, *rows = it.pane(MapPane).splitlines()[1:-1]
+    assert numbers.split() == [str(key) for key in range(16)]
+    assert [row.split()[0] for row in rows if row.strip()] == [str(query) for query in range(16)]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30), (200, 60)])
+@explored()
+async def test_the_footer_has_whole_keys_and_narrow_columns_have_every_fifth_number(it, size):
+    await it.press("3", "j", "l")
+    footer = it.app.query_one(KeysLine)
+    keys = [key for key in footer.query(FooterKey) if key.region.area]
+    assert keys and all(key.region.right <= size[0] for key in keys)
+    assert {"keys", "quit"} < {key.description for key in keys}
+    window, numbers = it.app.query_one(MapPane).window, it.pane(MapPane).splitlines()[1]
+    for key in window.keys:
+        end = window.left + (key - window.keys[0] + 1) * window.wide
+        if window.wide == 2 and (key % 5 == 0 or key == it.state.key):
+            assert numbers[:end].endswith(str(key))
+
+
+@pytest.mark.parametrize(
+    ("said", "theme"),
+    [("0;15", "textual-light"), ("15;0", "textual-dark"), ("15;default;0", "textual-dark"), ("", "textual-dark")],
+)
+def test_it_begins_in_the_theme_of_the_terminal(session, monkeypatch, said, theme):
+    monkeypatch.setenv("COLORFGBG", said)
+    assert Explorer(session, ScreenState("minilm", Input(TEXT))).theme == theme
 
 
 ALL = "FindingsPane, HeadsPane, MapPane, TokensPane"
@@ -222,16 +260,18 @@ async def test_a_selection_reverses_nothing_and_is_on_the_screen(it, size, theme
     for key in ("j", "l", "j", "n"):
         await it.press(key)
         record, window = it.answer.record, pane.window
-        weights = record.map(it.look.layer, it.look.head)
-        assert it.look.query in window.queries
-        for line, query in enumerate(window.queries, window.above):
+        weights = record.map(it.state.layer, it.state.head)
+        assert it.state.query in window.queries
+        lines = [query for query in window.queries for _ in range(window.high)]
+        for line, query in enumerate(lines, window.above):
             at = window.left
             strip = pane.render_line(line)
             for key_ in window.keys:
                 [part] = strip.crop(at, at + window.wide)
                 at += window.wide
                 assert not part.style.reverse
-                assert part.style.bgcolor == Style.parse(f"on {colour(weights[query, key_])}").bgcolor
+                expected = colour(weights[query, key_], light=theme == "textual-light")
+                assert part.style.bgcolor == Style.parse(f"on {expected}").bgcolor
     assert all(not part.style.reverse for one in it.app.query(Pane) for strip in one.strips for part in strip)
 
 
@@ -260,7 +300,7 @@ def test_a_grid_that_is_higher_than_its_pane_shows_the_selected_head_and_marks_f
             await it.press(*keys)
             parts = [part for strip in pane.strips for part in strip if HEAD in part.style.meta]
             shown = {part.style.meta[HEAD] for part in parts}
-            assert (it.look.layer, it.look.head) in shown
+            assert (it.state.layer, it.state.head) in shown
             listed = {(one.layer, one.head) for one in it.answer.findings}
             assert {part.style.meta[HEAD] for part in parts if MARK in part.text} == listed & shown
             assert len(pane.lines) <= pane.size.height
@@ -279,18 +319,18 @@ def test_no_keys_and_no_sizes_end_it(session, doings):
             await (it.pilot.resize_terminal(*one) if isinstance(one, tuple) else it.pilot.press(one))
         await it.settled()
         record = it.answer.record
-        assert it.look.layer in record.layers
-        assert it.look.head in record.heads
+        assert it.state.layer in record.layers
+        assert it.state.head in record.heads
         for pane in it.app.query(Pane):
             assert all(pane.render_line(y).cell_length == pane.size.width for y in range(pane.size.height))
 
-    explore(session, script, look=ScreenState("minilm", Input("The cat sat.")), size=(80, 24))
+    explore(session, script, state=ScreenState("minilm", Input("The cat sat.")), size=(80, 24))
 
 
 @pytest.mark.parametrize("begin", [("3", "1"), (None, "3.1"), ("-1", None), (None, "2"), ("9", None)])
 @explored()
 async def test_it_begins_where_it_is_told_to(it, begin):
-    layer, head = it.look.layer, it.look.head
+    layer, head = it.state.layer, it.state.head
     match begin:
         case ("3", "1") | (None, "3.1"):
             assert (layer, head) == (3, 1)

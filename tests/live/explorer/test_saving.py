@@ -33,12 +33,12 @@ def test_records_a_picture_and_a_page(session, minilm, tmp_path):
         for name in ("a.safetensors", "a.npz", "a.json"):
             await saved(it, tmp_path / name)
             assert f"saved {tmp_path / name}" in it.said
-        before = it.look
+        before = it.state
         for name in ("nowhere/a.png", "a.txt", "a"):
             await saved(it, tmp_path / name)
             said = " ".join(it.said.split())
             assert "No such file" in said or "a picture, a page or a record is saved as" in said
-            assert it.look == before
+            assert it.state == before
         await it.press("j")
         for name in ("a.png", "a.svg", "a.html"):
             await saved(it, tmp_path / name)
@@ -70,7 +70,7 @@ def test_what_is_saved_gives_way_to_nothing(session, minilm, tmp_path, monkeypat
             await it.pilot.press("m", "S")
             await it.pilot.pause()
             it.app.screen.query_one("Input").value = str(tmp_path / f"{name}.npz")
-            await it.pilot.press("enter", "w", "w")
+            await it.pilot.press("enter", "w", "w", "w", "w")
 
         async def is_saved():
             return (tmp_path / "b.npz").exists()
@@ -94,7 +94,7 @@ def test_the_command_gives_the_view(session, tmp_path):
         assert lines[0] == " ".join(it.said.split())
 
     explore(session, script, begin=("2", "5"))
-    assert lines == [f"attncli run -l 2 -H 5 --mask causal --device cpu --words '{TEXT}'"]
+    assert lines == [f"attncli run -l 2 -H 5 --mask causal --device cpu --unit word '{TEXT}'"]
     done = shell.in_process([*shlex.split(lines[0])[1:], "--json"], tmp_path)
     [record] = json.loads(done.text[done.text.index("{") :])["records"]
     assert record["mask"] == "causal"
@@ -114,9 +114,9 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
             await it.press("x", "down", "down")
         it.app.copy_to_clipboard = lines.append
         await it.press("y")
-        moved.append(it.answer.found.of(it.look.layer, it.look.head))
+        moved.append(it.answer.found.of(it.state.layer, it.state.head))
 
-    explore(session, script, look=ScreenState("minilm", Input("The cat sat.")), begin=("2", "5"))
+    explore(session, script, state=ScreenState("minilm", Input("The cat sat.")), begin=("2", "5"))
     words = shlex.split(lines[0])
     assert words[1] == "diff"
     done = shell.in_process([*words[1:], "--json"], tmp_path)
@@ -125,7 +125,7 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "look, options, expected",
+    "state, options, expected",
     [
         (ScreenState("minilm", Input("--no")), {}, ["--", "--no"]),
         (
@@ -141,8 +141,8 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
         (ScreenState("minilm", Input("a"), measure="norm"), {}, ["--measure", "norm", "a"]),
     ],
 )  # fmt: skip
-def test_a_command_has_what_is_not_usual_and_no_more(look, options, expected):
-    assert shlex.split(command(look, Opening(look.model, **options), None))[6:] == expected
+def test_a_command_has_what_is_not_usual_and_no_more(state, options, expected):
+    assert shlex.split(command(state, Opening(state.model, **options), None))[6:] == expected
 
 
 def test_no_command_has_what_could_command_a_terminal():

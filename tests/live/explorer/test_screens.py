@@ -1,4 +1,4 @@
-"""The main screens as they look, on a record whose numbers are the same on every processor."""
+"""The main screens as they state, on a record whose numbers are the same on every processor."""
 
 import asyncio
 
@@ -57,7 +57,7 @@ SCREENS = {
     "light": ((100, 30), ["d"]),
     "keys": ((100, 34), ["question_mark"]),
     "compared": ((100, 30), ["i", *"x", "enter", "="]),
-    "special tokens": ((80, 24), ["s", "4"]),
+    "special tokens": ((80, 24), ["t", "4"]),
 }
 
 

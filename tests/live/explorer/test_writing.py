@@ -16,9 +16,12 @@ import attncli
 from attncli import load_model, load_record
 from attncli.analysis.edges import written_tokens
 from attncli.base.printable import printable
+from attncli.effects.answer import AnsweredPrompt
+from attncli.live.explorer.app import SourcesDialog
 from attncli.live.explorer.panes import FindingsPane, ScreenState, WrittenPane
 from attncli.live.explorer.writing import percent
-from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.live.session import Watch
+from attncli.models.generation import Sampling, prompt_tokens, write
 from attncli.record.selection import Input
 
 pytestmark = pytest.mark.slow
@@ -53,7 +56,7 @@ def look_of(session, text=TEXT):
 
 def steps_of(model, count, written=()):
     """The steps that the model takes after the text and what was written before."""
-    return list(write(model, prompt_tokens(model, TEXT), Manner(count), written=written))
+    return list(write(model, prompt_tokens(model, TEXT), Sampling(count), written=written))
 
 
 def ids_of(steps):
@@ -74,57 +77,57 @@ def test_writing_is_offered_for_what_writes(session, minilm, writes):
             await it.press("g")
             assert "minilm writes no text" in it.said
 
-    explore(session, script, look=look_of(session), size=(200, 40))
+    explore(session, script, state=look_of(session), size=(200, 40))
 
 
-@explored(look=lambda session: look_of(session), size=(120, 40))
+@explored(state=lambda session: look_of(session), size=(120, 40))
 async def test_it_writes_what_generate_writes_and_each_row_has_its_numbers(it, path, decoder):
     document = attncli.generate(str(path), TEXT, max_tokens=NEW, device="cpu").document()
     await it.press("g")
     record = it.answer.record
-    start, text = record.written, decoder.tokenizer.decode(it.look.written)
+    start, text = record.written, decoder.tokenizer.decode(it.state.written)
     assert text == document["text"] and len(record.tokens) == start + NEW
     assert it.pane(WrittenPane) == f"written: {printable(''.join(record.tokens.shown[start:]))}"
     for number, token in enumerate(document["tokens"]):
-        assert it.look.query == token["index"] - 1 == start - 1 + number
+        assert it.state.query == token["index"] - 1 == start - 1 + number
         [chances] = [line for line in it.pane_of_cell().splitlines() if line.startswith("next:")]
         for one in token["likely"]:
             assert percent(one["probability"]) in chances
         if token["edges"]:
             first = token["edges"][0]
-            assert (it.look.layer, it.look.head, it.look.key) == (first["layer"], first["head"], first["key"])
-        weight = record.map(it.look.layer, it.look.head)[it.look.query]
+            assert (it.state.layer, it.state.head, it.state.key) == (first["layer"], first["head"], first["key"])
+        weight = record.map(it.state.layer, it.state.head)[it.state.query]
         np.testing.assert_allclose(weight.sum(), 1, atol=1e-5)
         assert percent(token["probability"]) in it.pane(FindingsPane)
         await it.pilot.press("n")
-    assert it.look.query == start - 1, "after the last token comes the first"
+    assert it.state.query == start - 1, "after the last token comes the first"
     await it.pilot.press("p")
-    assert it.look.query == start - 2 + NEW
+    assert it.state.query == start - 2 + NEW
 
 
-@explored(look=lambda session: look_of(session))
+@explored(state=lambda session: look_of(session))
 async def test_writing_on_twice_is_writing_once(it, decoder):
     await it.press("g", "g")
-    assert it.look.written == ids_of(steps_of(decoder, 2 * NEW))
-    assert it.look.query == it.answer.record.written - 1 + NEW, "the first new token is selected"
+    assert it.state.written == ids_of(steps_of(decoder, 2 * NEW))
+    assert it.state.query == it.answer.record.written - 1 + NEW, "the first new token is selected"
     assert not it.answer.earlier
     await it.press("u")
-    assert it.look.written == ids_of(steps_of(decoder, NEW))
+    assert it.state.written == ids_of(steps_of(decoder, NEW))
     await it.press("u")
-    assert it.look.written == () and it.answer.record.written is None
+    assert it.state.written == () and it.answer.record.written is None
     assert not it.app.screen.query_one(WrittenPane).display
 
 
-@explored(look=lambda session: look_of(session), size=(120, 40))
+@explored(state=lambda session: look_of(session), size=(120, 40))
 async def test_a_head_is_silenced_and_it_writes_on_from_the_selected_token(it, decoder):
     plain = steps_of(decoder, NEW)
     await it.press("g", "n", "n")
     before_text = it.pane(WrittenPane)
     start = it.answer.record.written
-    head = it.look.layer, it.look.head
+    head = it.state.layer, it.state.head
     without = decoder.without([head])
     await it.press("x")
-    assert it.look.query == start + 1 and it.look.written == ids_of(plain), "the text stays, and so does the row"
+    assert it.state.query == start + 1 and it.state.written == ids_of(plain), "the text stays, and so does the row"
     before, now = (written_tokens(one, [])[2].likely for one in (it.answer.found.first, it.answer.record))
     expected = steps_of(without, 1, ids_of(plain)[:2])[0]
     np.testing.assert_allclose(list(now.values()), [chance for _, chance in expected.likely], atol=1e-5)
@@ -133,15 +136,15 @@ async def test_a_head_is_silenced_and_it_writes_on_from_the_selected_token(it, d
     assert [line.split(":")[0] for line in lines[:2]] == ["next", "before"]
     changes = np.abs(it.answer.found.second.weights - it.answer.found.first.weights)[:, :, start + 1]
     changes[head] = 0
-    assert changes[it.look.layer, it.look.head, it.look.key] == changes.max()
+    assert changes[it.state.layer, it.state.head, it.state.key] == changes.max()
     await it.press("G")
-    assert it.look.written == ids_of(plain)[:2] + ids_of(steps_of(without, NEW, ids_of(plain)[:2]))
+    assert it.state.written == ids_of(plain)[:2] + ids_of(steps_of(without, NEW, ids_of(plain)[:2]))
     shown = it.pane(WrittenPane).splitlines()
     assert [line.split(":")[0] for line in shown] == ["earlier", "written"]
     assert shown[0].removeprefix("earlier: ") == before_text.removeprefix("written: ")
 
 
-@explored(look=lambda session: look_of(session))
+@explored(state=lambda session: look_of(session))
 async def test_the_first_difference_is_selected_and_named(it, decoder):
     every = ",".join(f"2.{head}" for head in range(decoder.heads))
     plain = ids_of(steps_of(decoder, NEW))
@@ -154,8 +157,8 @@ async def test_the_first_difference_is_selected_and_named(it, decoder):
         await it.press("x")
     it.app.hold(query=start - 1)
     await it.press("G")
-    assert it.look.written == changed
-    assert it.look.query == start - 1 + first
+    assert it.state.written == changed
+    assert it.state.query == start - 1 + first
     assert f"token {first + 1} differs" in it.said
 
 
@@ -183,34 +186,36 @@ def test_escape_stops_the_writing_and_what_it_wrote_stays(session, decoder, monk
         await it.pilot.press("escape")
         waits.set()
         await it.settled()
-        assert it.look.written == ids_of(steps_of(decoder, 2))
+        assert it.state.written == ids_of(steps_of(decoder, 2))
         assert it.pane(WrittenPane).startswith("written:")
 
     explore(session, script, look_of(session))
 
 
-@explored(look=lambda session: look_of(session))
+@explored(state=lambda session: look_of(session))
 async def test_another_text_ends_the_writing(it, decoder):
     await it.press("g")
     await it.write("the dog")
-    assert it.look.written == () and it.answer.record.written is None
+    assert it.state.written == () and it.answer.record.written is None
     assert not it.app.screen.query_one(WrittenPane).display
 
 
-@explored(look=lambda session: look_of(session))
+@explored(state=lambda session: look_of(session))
 async def test_words_and_masks_keep_the_text(it, session, decoder):
     await it.press("g")
     start = it.answer.record.written
     await it.press("w")
     record = it.answer.record
-    assert it.answer.written == session.text(it.look.session_request()).shown[-NEW:]
+    assert it.answer.written == session.text(it.state.session_request()).shown[-NEW:]
     assert len(record.tokens) <= start + 1, "random bytes have no spaces"
     assert it.pane(WrittenPane).startswith("written:")
+    await it.press("w", "w")
+    assert it.answer.record.tokens.shown[1:] and it.pane(WrittenPane).startswith("written:")
     await it.press("w", "m")
     assert it.answer.record.mask_name != "causal"
-    ids = it.look.written
+    ids = it.state.written
     await it.press("g")
-    assert "needs the mask of the model" in it.said and it.look.written == ids
+    assert "needs the mask of the model" in it.said and it.state.written == ids
 
 
 def test_what_can_not_be_is_said(session, minilm, path):
@@ -222,7 +227,7 @@ def test_what_can_not_be_is_said(session, minilm, path):
         await it.press("G")
         assert "select a written token" in it.said
         await it.press("=")
-        assert "silence one" in it.said
+        assert "silence a head first" in it.said
 
     explore(session, script, look_of(session))
 
@@ -243,9 +248,9 @@ def test_after_the_end_token_it_says_so(tmp_path, path, decoder, monkeypatch):
 
     async def script(it):
         await it.press("g")
-        assert it.look.written == (first,)
+        assert it.state.written == (first,)
         await it.press("g")
-        assert "has ended its text" in it.said and it.look.written == (first,)
+        assert "has ended its text" in it.said and it.state.written == (first,)
 
     explore(session_of(ended=load_model(str(directory), "cpu")), script, ScreenState("ended", Input(TEXT)))
 
@@ -257,15 +262,15 @@ def test_an_encoder_decoder_writes_with_its_cross_attention(tmp_path, monkeypatc
     async def script(it):
         await it.press("g", "g")
         part = model.of_part(None)
-        steps = list(write(part, prompt_tokens(part, TEXT), Manner(2 * NEW)))
-        assert it.look.written == ids_of(steps) and it.answer.record.kind == "cross"
+        steps = list(write(part, prompt_tokens(part, TEXT), Sampling(2 * NEW)))
+        assert it.state.written == ids_of(steps) and it.answer.record.kind == "cross"
         likely = written_tokens(it.answer.record, [])[0].likely
         np.testing.assert_allclose(list(likely.values()), [chance for _, chance in steps[0].likely], atol=1e-5)
 
     explore(session_of(t5=model), script, ScreenState("t5", Input(TEXT)))
 
 
-@explored(look=lambda session: look_of(session))
+@explored(state=lambda session: look_of(session))
 async def test_it_is_saved_as_a_record_of_the_whole(it, tmp_path, decoder):
     await it.press("g")
     await it.pilot.press("S")
@@ -291,9 +296,39 @@ def test_the_command_writes_the_text(session, tmp_path, decoder):
         await it.press("g", "y")
         await it.press("x", "y")
         assert "no command writes this text" in it.said
-        ids = it.look.written
+        ids = it.state.written
         assert len(lines) == 1
         done = shell.in_process([*shlex.split(lines[0])[1:], "--json"], tmp_path)
         assert json.loads(done.text[done.text.index("{") :])["text"] == decoder.tokenizer.decode(ids)
 
     explore(session, script, look_of(session))
+
+
+SENTENCES = "the cat [/] sat. it [red]is big. the cat"
+
+
+@explored(state=lambda session: look_of(session, SENTENCES))
+async def test_s_shows_what_a_token_rests_on(it, decoder):
+    it.app.hold(query=None)
+    await it.press("s")
+    assert "select a token first" in it.said
+    tokens = prompt_tokens(decoder, SENTENCES)
+    it.app.hold(query=len(tokens) - 1)
+    await it.pilot.press("s")
+
+    async def is_shown():
+        return isinstance(it.app.screen, SourcesDialog)
+
+    await it.until(is_shown)
+    shown = it.app.screen.found
+    expected = it.app.session.sources(it.state.session_request(), len(tokens) - 1, Watch())
+    np.testing.assert_allclose(shown.effects, expected.effects, atol=1e-6)
+    asked = AnsweredPrompt(decoder, tokens.take(range(len(tokens) - 1)), [tokens.ids[-1]])
+    assert len(shown.units) == 3 and "[/]" in shown.names[0] and "[red]" in shown.names[1]
+    for unit, effect in zip(shown.units, shown.effects, strict=True):
+        assert effect == pytest.approx((asked.plain - asked.without(unit))[0], abs=1e-6)
+    await it.pilot.press("escape")
+    assert not isinstance(it.app.screen, SourcesDialog)
+    it.app.hold(query=1)
+    await it.press("s")
+    assert "there are no words before this token" in it.said

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from checkpoints import make_checkpoint
 from packed import page_data, unpacked
-from serving import serving
+from serving import LOOK, serving
 
 from attncli import load_model
 from attncli.analysis.edges import with_usual
 from attncli.corpus.usual import usual_of
 from attncli.live import Session
 from attncli.live.server.app import Site
-from attncli.live.session import WRITES
+from attncli.live.session import WRITES, SessionRequest, Watch
 from attncli.models.engine import under_masks
-from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.models.generation import Sampling, prompt_tokens, write
 from attncli.models.opening import Opening
 from attncli.page import Start, advice, document
 from attncli.page.payload import payload
@@ -72,7 +72,7 @@ def test_a_decoder_writes_on_from_a_token_without_a_head(tmp_path):
             for kept in ([], [7, 8]):
                 _, (description, _) = one.look(**asked, written=kept, without=without)
                 [text] = description["texts"]
-                steps = list(write(part, prompt_tokens(part, "the cat sat"), Manner(WRITES), written=kept))
+                steps = list(write(part, prompt_tokens(part, "the cat sat"), Sampling(WRITES), written=kept))
                 assert text["written"] == kept + [step.token for step in steps]
                 shown = text["masks"][0]["findings"]["steps"]
                 assert len(shown) == len(text["written"])
@@ -84,6 +84,34 @@ def test_a_decoder_writes_on_from_a_token_without_a_head(tmp_path):
             assert status == 422 and said["error"] == "llama has no token 100000"
             status, said = one.look(**{**asked, "write": write_on}, written=[7] * 100)
             assert status == 422 and "with what was written has" in said["error"]
+
+
+@pytest.mark.slow
+def test_a_token_s_sources_are_those_of_the_session(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    session = Session([Opening("llama", "cpu")])
+    session.engines["llama", ""] = model
+    text = "the cat sat. it is big. the cat"
+    place = len(prompt_tokens(model, text)) - 1
+
+    def ask(one, **changes):
+        body = {**LOOK, "model": "llama", "text": text, "token": place, **changes}
+        status, _, found = one.ask("POST", "/sources", json.dumps(body).encode())
+        return status, json.loads(found)
+
+    with serving(Site(session, [Input(text)])) as one:
+        status, found = ask(one)
+        asked = SessionRequest("llama", Input(text))
+        expected = session.sources(asked, place, Watch())
+        assert status == 200 and found["token"].strip() == "cat"
+        assert [unit["text"] for unit in found["units"]] == ["the cat sat.", "it is big.", "the"]
+        np.testing.assert_allclose([unit["effect"] for unit in found["units"]], expected.effects, atol=1e-6)
+        np.testing.assert_allclose([unit["share"] for unit in found["units"]], expected.shares, atol=1e-6)
+        assert found["notes"] == expected.notes
+        refused = ((1, "there are no words before"), (place + 1, "there is no token"), (None, "invalid request"))
+        for wrong, why in refused:
+            status, said = ask(one, token=wrong)
+            assert status in (400, 422) and why in said["error"]
 
 
 def test_what_writes_no_text_says_so(served):
@@ -161,3 +189,19 @@ def test_what_transformers_runs_has_q_and_k(foreign, family):
         assert description["texts"][0]["attention"] == "decoder"
         assert description["advice"] == advice.LIVE
         assert served.save({"token": 0, "layer": 1, "head": 1}, model="gpt2-like", text="the cat")[0] == 200
+
+
+@pytest.mark.slow
+def test_units_of_several_tokens_have_no_sources_and_no_vectors(tmp_path):
+    model = load_model(str(make_checkpoint(tmp_path / "llama", "llama", "ForCausalLM")), "cpu")
+    session, text = Session([Opening("llama", "cpu")]), "the cat sat. it is big. the cat"
+    session.engines["llama", ""] = model
+    request = Request(grouping=Grouping(unit="sentence", stretches=True))
+    with serving(Site(session, [Input(text)], request)) as one:
+        asked = {**LOOK, "model": "llama", "text": text, "head": [0, 1]}
+        status, (found, _) = one.look(**asked)
+        [shown] = found["texts"]
+        assert status == 200 and shown["tokens"] == model.attend(text, grouping=request.grouping).tokens.shown
+        assert shown["masks"][0]["vectors"]["heads"] == [] and found["advice"] == ""
+        status, _, said = one.ask("POST", "/sources", json.dumps({**asked, "token": 2}).encode())
+        assert status == 422 and "this page shows sentences: omit --unit" in json.loads(said)["error"]

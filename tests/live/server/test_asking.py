@@ -9,7 +9,7 @@ from serving import LOOK, STATE, read
 
 from attncli.live import Session
 from attncli.live.server import guard as limits
-from attncli.live.server.app import Site, name_of, wish_of
+from attncli.live.server.app import Site, name_of, parse_request
 from attncli.models.opening import Opening
 from attncli.record.selection import Input
 
@@ -32,18 +32,22 @@ def test_a_field_of_another_type_is_refused(served, name, value):
     asked = {**LOOK, name: value}
     try:
         body = json.dumps(asked).encode()
-        wish = wish_of(body, served.site)
+        page_request = parse_request(body, served.site)
     except ValueError:
         assert refused(served, body)[0] == 400
     else:
-        assert type(wish.text.text) is str and wish.model in served.site.session.models and type(wish.fresh) is bool
+        assert (
+            type(page_request.text.text) is str
+            and page_request.model in served.site.session.models
+            and type(page_request.fresh) is bool
+        )
 
 
 @given(name=st.sampled_from(sorted(STATE)), value=ANYTHING)
 def test_so_is_one_of_the_state(served, name, value):
     body = json.dumps({**SAVE, "state": {**STATE, name: value}}).encode()
     try:
-        saving = wish_of(body, served.site, saving=True)
+        saving = parse_request(body, served.site, more="state")
     except ValueError:
         assert refused(served, body, "/page")[0] == 400
     else:

@@ -11,8 +11,8 @@ from attncli import load_model
 from attncli.base.printable import visible
 from attncli.live import Session
 from attncli.live.server.app import Site
-from attncli.live.session import WRITES
-from attncli.models.generation import Manner, prompt_tokens, write
+from attncli.live.session import WRITES, SessionRequest, Watch
+from attncli.models.generation import Sampling, prompt_tokens, write
 from attncli.models.opening import Opening
 from attncli.page import MEAN, save_page
 from attncli.record.selection import Input
@@ -81,7 +81,7 @@ def live(browser, served):
     for server, page in pages:
         assert [one for one in page.errors if "Failed to load resource" not in one] == []
         asked = {request.url.split("?")[0] for request in page.requests if not request.url.startswith("blob:")}
-        assert asked <= {server.origin + path for path in ("/", "/look", "/page")}
+        assert asked <= {server.origin + path for path in ("/", "/look", "/page", "/sources")}
     for context in contexts:
         context.close()
 
@@ -167,9 +167,9 @@ def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
         page.settle()
         page.click("#rewrite")
         page.wait(count + kept + WRITES)
-        plain = [step.token for step in write(model, prompt_tokens(model, "the cat sat on"), Manner(WRITES))]
+        plain = [step.token for step in write(model, prompt_tokens(model, "the cat sat on"), Sampling(WRITES))]
         part = model.without(f"{layer}.{head}")
-        changed = write(part, prompt_tokens(part, "the cat sat on"), Manner(WRITES), written=plain[:kept])
+        changed = write(part, prompt_tokens(part, "the cat sat on"), Sampling(WRITES), written=plain[:kept])
         whole = model.tokenizer.extend(
             prompt_tokens(model, "the cat sat on"), [*plain[:kept], *(one.token for one in changed)]
         )
@@ -178,6 +178,73 @@ def test_a_decoder_writes_on_and_again_without_a_head(live, tmp_path):
         assert texts[first : first + len(tokens)] == tokens and page.text("replaced").startswith("Earlier: ")
         page.type("the dog")
         assert page.tab.is_hidden("#replaced") and page.text("findings-title") == "Findings"
+
+
+def session_of_a_decoder(folder):
+    """The session of a small decoder, a text, and the place of the text's last token."""
+    model = load_model(str(make_checkpoint(folder / "llama", "llama", "ForCausalLM")), "cpu")
+    session = Session([Opening("llama", "cpu")])
+    session.engines["llama", ""] = model
+    text = "the cat sat. it is big. the cat"
+    place = len(prompt_tokens(model, text)) - 1
+    return session, text, place
+
+
+def test_s_shows_what_the_held_token_rests_on(live, tmp_path):
+    session, text, place = session_of_a_decoder(tmp_path)
+    with serving(Site(session, [Input(text)])) as one:
+        page = live(one)
+        page.press("Escape")
+        assert page.tab.is_hidden("#sources")
+        page.go(f"#token={place}")
+        page.press("s")
+        page.tab.wait_for_selector("#rests table")
+        found = session.sources(SessionRequest("llama", Input(text)), place, Watch())
+        rows = [row.split("\t") for row in page.tab.inner_text("#rests table").splitlines()[1:]]
+        assert [float(row[1].replace("\u2212", "-")) for row in rows] == pytest.approx(
+            sorted(found.effects, reverse=True), abs=6e-4
+        )
+        asked = len(page.requests)
+        page.press("k")
+        assert page.tab.is_hidden("#rests")
+        page.press("j", "s")
+        page.tab.wait_for_selector("#rests table")
+        assert len(page.requests) == asked, "the panel of that token is still there"
+        # Between a key in the field and its answer: the shown text is measured, not the typed one.
+        page.tab.route("**/look", lambda route: None)
+        page.tab.fill("#typed", "the dog")
+        page.press("Escape", "k")
+        with page.tab.expect_request("**/sources") as request:
+            page.press("s")
+        assert request.value.post_data_json["text"] == text
+
+
+def test_silenced_heads_are_silent_in_sources(live, tmp_path):
+    session, text, place = session_of_a_decoder(tmp_path)
+    with serving(Site(session, [Input(text)])) as one:
+        page = live(one)
+        page.go(f"#layer=0&head=1&token={place}")
+        page.click("#silence")
+        page.tab.wait_for_function("() => document.getElementById('silence').textContent.startsWith('Restore')")
+        page.settle()
+        page.press("s")
+        page.tab.wait_for_selector("#rests table")
+        found = session.sources(SessionRequest("llama", Input(text), without="0.1"), place, Watch())
+        rows = [row.split("\t") for row in page.tab.inner_text("#rests table").splitlines()[1:]]
+        assert [float(row[1].replace("\u2212", "-")) for row in rows] == pytest.approx(
+            sorted(found.effects, reverse=True), abs=6e-4
+        )
+
+
+def test_a_phone_has_a_short_form_that_unfolds(live, served):
+    page = live(width=390, height=844)
+    assert page.tab.is_hidden("#save-page") and page.tab.is_visible("#typed")
+    assert page.tab.eval_on_selector("#asking", "form => form.offsetHeight") < 844 / 8
+    page.click("#unfold")
+    assert page.tab.is_visible("#save-page") and page.tab.is_visible("#paired")
+    page.click("#unfold")
+    assert page.tab.is_hidden("#save-page")
+    assert live(width=800).tab.is_visible("#save-page")
 
 
 def test_another_model_has_its_own_layers_and_heads(live, small, minilm):
@@ -316,7 +383,7 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
     from attncli.live import session
 
     page, going = live(), threading.Event()
-    watching = session.watching
+    watching = session.progress_taps
 
     def slowly(engine, asked, watch):
         taps = watching(engine, asked, watch)
@@ -329,7 +396,7 @@ def test_a_long_text_shows_how_far_it_is_and_gives_way(live, served, monkeypatch
         while layer and not going.wait(0.1):  # until the progress was seen
             watch(0.5)  # which ends where it is not wanted any more
 
-    monkeypatch.setattr(session, "watching", slowly)
+    monkeypatch.setattr(session, "progress_taps", slowly)
     page.tab.fill("#typed", "the cat sat on it " * 40)
     page.tab.wait_for_selector("#progress[value]:visible")
     page.tab.wait_for_function("document.getElementById('progress').value > 0.05")

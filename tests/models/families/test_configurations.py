@@ -7,7 +7,7 @@ from walks import close, made_up, network_of, run_both, walked
 
 from attncli import RequestError
 from attncli.models.config import ModelConfig, choose_engine
-from attncli.models.families.family import NoOwnNetwork, Turned, Values, rotary_positions
+from attncli.models.families.family import NoOwnNetwork, RotaryPositions, Values, rotary_positions
 
 DEBERTA = {
     "relative_attention": True,
@@ -200,7 +200,7 @@ def test_rotary_positions_of_both_versions_are_read_as_transformers_reads_them(d
     from transformers import NomicBertConfig
 
     usual = {"rope_theta": 700.0}
-    assert rotary_positions(Values(data, {}, usual)) == Turned(64, base, stretch=stretch)
+    assert rotary_positions(Values(data, {}, usual)) == RotaryPositions(64, base, stretch=stretch)
     theirs = NomicBertConfig(**{**usual, **data}).rope_parameters
     assert (theirs["rope_theta"], theirs.get("factor", 1.0)) == (base, stretch)
 

@@ -15,7 +15,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from attncli import load_model
 from attncli.attention import Rotary
 from attncli.models.config import ModelConfig, values_of
-from attncli.models.families.family import Turned
+from attncli.models.families.family import RotaryPositions
 from attncli.models.opening import Opening
 from attncli.record import Request
 
@@ -103,7 +103,7 @@ def test_angles_of_every_layer_are_those_of_transformers(name):
             assert turned is None
             continue
         stated = theirs.rope_parameters.get(kind, theirs.rope_parameters)
-        assert isinstance(turned, Turned)
+        assert isinstance(turned, RotaryPositions)
         rates = Rotary(**asdict(turned)).rates(torch.float64)
         if stated["rope_type"] == "llama3":
             expected, factor = ROPE_INIT_FUNCTIONS["llama3"](theirs, torch.device("cpu"))

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from attncli import RequestError, load_model
 from attncli.base.errors import Notice
 from attncli.models.config import ModelConfig
-from attncli.models.families.family import Biases, NoNetwork, NoOwnNetwork, Turned
+from attncli.models.families.family import Biases, NoNetwork, NoOwnNetwork, RotaryPositions
 from attncli.models.network import layer_scores
 from attncli.models.transformers_peer import load_reference
 
@@ -80,7 +80,7 @@ def read(published, **changes):
 def test_the_first_words_of_nomic_mean_what_transformers_takes_for_them():
     mine, theirs = read(NOMIC), ModelConfig.from_dict({"model_type": "nomic_bert"})
     assert mine == theirs
-    assert mine.positions[0] == Turned(64, 1000.0) and mine.max_tokens == 2048
+    assert mine.positions[0] == RotaryPositions(64, 1000.0) and mine.max_tokens == 2048
     assert mine.gated and not mine.norm_first and not any(mine.biases[:2]) and mine.activation == "silu"
     assert read(NOMIC, rotary_scaling_factor=2.0) == mine  # it stretches longer texts than fit
     newer = read(NOMIC, hidden_size=240, hidden_act="gelu")
@@ -170,7 +170,9 @@ def publish_gte(directory, segments):
 )
 def test_a_published_checkpoint_is_equal_to_1e_10(publish, family, tmp_path):
     publish(tmp_path)
-    with pytest.warns(Notice, match=rf"auto_map: own\.N\w+Model\), which is not run: its tensors match {family}"):
+    with pytest.warns(
+        Notice, match=rf"auto_map: own\.N\w+Model\), which is not run: its tensors fit the network of type {family}"
+    ):
         model = load_model(str(tmp_path), "cpu", "float64")
     assert (
         family != "gte"

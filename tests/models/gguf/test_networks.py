@@ -56,7 +56,7 @@ def test_values_are_those_of_the_formulas(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read: it reads llama"),
+        ({"general__architecture": "mamba"}, "the architecture 'mamba', which attncli does not read; it reads llama"),
         ({"general__architecture": "../llama"}, "the architecture '../llama'"),
         ({"split__count": 2}, "is one of several parts: join them with"),
         ({"llama__expert_count": 8}, "does not know the setting 'llama.expert_count'"),

@@ -172,15 +172,15 @@ def test_tokens_are_those_of_sentencepiece(trained, text):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model": "t5"}, "a tokenizer of the kind 't5', which attncli does not read: it reads gpt2 and llama"),
+        ({"model": "t5"}, "a tokenizer of the kind 't5', which attncli does not read; it reads gpt2 and llama"),
         ({"pre": "tekken"}, "by the rule 'tekken', which attncli does not know"),
-        ({"token_type": 3}, "types of another number than tokens"),
+        ({"token_type": 3}, "different numbers of types and tokens"),
         ({"tokens": 3}, "it has no tokens"),
-        ({"tokens": ["a"] * 300}, "two tokens of the same text"),
-        ({"merges": ["a b c"]}, "a merge of other than two tokens"),
+        ({"tokens": ["a"] * 300}, "two tokens with the same text"),
+        ({"merges": ["a b c"]}, "a merge that does not have two tokens"),
         ({"merges": ["日 本"]}, "can't be read"),
         ({"merges": None}, "it has no merges"),
-        ({"bos_token_id": 10**6}, "it has bos_token_id 1000000, which is no token"),
+        ({"bos_token_id": 10**6}, "it has bos_token_id 1000000, which is not a token"),
         ({"model": "llama", "merges": None}, "no score for each token"),
     ],
 )

@@ -70,7 +70,7 @@ SPOILED = [
         for labels, why in (
             ({"0": "x"}, r"classifier.weight has the shape \[3, 32\], but config.json requires \[1, 32\]"),
             ({"0": "x", "1": "y", "3": "z"}, "does not name each"),
-            ({"0": "x", "1": "y", "2": 7}, "label 2 is 7, and not text"),
+            ({"0": "x", "1": "y", "2": 7}, "label 2 is 7, not text"),
             ({"0": "x", "1": "y", "2": "z" * 10_000}, "at most 5000"),
             (["x", "y", "z"], "does not name each"),
             (None, r"config.json requires \[2, 32\]"),

@@ -86,7 +86,7 @@ def texts(model: Model) -> list[Tokens]:
 def theirs(network: Any, model: Model, tokens: Tokens) -> Any:
     """Return the output of transformers for one text."""
     more = {}
-    if model.config.tells_segments and model.config.segments > 1:
+    if model.config.returns_segments and model.config.segments > 1:
         more["token_type_ids"] = torch.tensor([tokens.segments])
     if tokens.first:
         more["position_ids"] = torch.tensor(tokens.positions)[None]

@@ -138,7 +138,7 @@ LISTS = [
     ),
 ]
 SETTINGS = [
-    (pooling("mean_tokens", size=31), "a size other than"),
+    (pooling("mean_tokens", size=31), "whose size is not"),
     (("Pooling", {"word_embedding_dimension": 32, "pooling_mode_cls_token": "yes"}), "not true or false"),
     (("Pooling", {"embedding_dimension": 32, "pooling_mode": ["mean", "best"]}), "not some of cls"),
     (dense(31, 20), "its input has 32"),

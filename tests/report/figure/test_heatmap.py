@@ -10,7 +10,8 @@ from pictures import check_nothing_overlaps, frames, maps, picture_texts, random
 from records import attention_records, cross_records
 
 from attncli import RequestError
-from attncli.record.grouping import merge_words
+from attncli.record.grouping import grouped, merge_words
+from attncli.record.selection import Grouping
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
 
@@ -91,6 +92,17 @@ def test_a_query_is_found_where_others_are_left_out():
             record.figure(segments="BA", query=name, special=False)
 
 
+def test_one_row_of_many_keys_can_be_seen():
+    """Where keys have no labels: at least a tenth of an inch, in which a frame marks the query's row."""
+    record = grouped(random_record(2, 2, 400), Grouping(queries="7,LAST"))
+    drawn = record.figure(query=1)
+    check_nothing_overlaps(drawn)
+    for image, frame in zip(maps(drawn), frames(drawn), strict=True):
+        left, right, bottom, top = image.get_extent()
+        assert bottom - top >= 0.1 and right - left > 3
+        assert (frame.get_y() + frame.get_height(), frame.get_height()) == pytest.approx((bottom, (bottom - top) / 2))
+
+
 @pytest.mark.slow
 @given(cross_records(), st.sampled_from(["matrix", "lines"]), st.booleans())
 @settings(max_examples=12)
@@ -131,7 +143,7 @@ def test_a_long_name_and_a_long_title_are_kept_short():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"style": "line"}, "no style 'line': it is one of matrix, lines"),
+        ({"style": "line"}, "no style 'line': use one of matrix, lines"),
         ({"cmap": "virids"}, "viridis"),  # its neighbours
         *(({"vmax": wrong}, "vmax") for wrong in (0.0, -1.0, float("nan"), float("inf"))),
         ({"font": "DejaVu Sanz"}, "DejaVu Sans"),

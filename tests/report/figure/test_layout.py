@@ -142,7 +142,7 @@ def places(drawn, side):
 def test_128_tokens_in_a_column_have_numbers_at_their_places():
     drawn = random_record(1, 1, 128).figure(width="8cm")
     check_nothing_overlaps(drawn)
-    assert "numbers count from 0" in picture_texts(drawn)
+    assert "numbers count from 0" in " ".join(picture_texts(drawn))
     left, right, bottom, top = maps(drawn)[0].get_extent()
     for side, start, length in (("query", top, bottom - top), ("key", left, right - left)):
         found = places(drawn, side)

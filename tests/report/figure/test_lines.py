@@ -101,7 +101,7 @@ def test_other_queries_are_faint_and_the_held_one_has_its_weights_beside_the_key
     assert not bundles(record_of(np.zeros((1, 2, 4, 4))).figure(style="lines", query=1))  # a picture too
     said = [text.get_text() for text in texts(drawn)]
     assert sorted(text for text in said if text.startswith("0.")) == ["0.25", "0.25", "0.50"]
-    assert "full colour: weight 0.5, no line below 0.01, of other queries below 0.08" in " ".join(said)
+    assert "full colour: weight 0.5, no line below 0.01, for other queries below 0.08" in " ".join(said)
 
 
 def test_weights_of_many_heads_are_squares_beside_the_keys():

@@ -6,8 +6,9 @@ from pictures import check_nothing_overlaps, frames, maps, picture_texts, random
 from records import record_of
 
 from attncli.report.figure.drawing import dark_ink
-from attncli.report.figure.layout import Grid
+from attncli.report.figure.layout import TALLEST, Grid
 from attncli.report.figure.maps import COLOURS, DrawnMap, colour_map, panel_grid
+from attncli.report.paper import Paper
 
 
 @pytest.mark.parametrize("weights", [[[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]], np.zeros((3, 3))])
@@ -77,6 +78,27 @@ def test_a_scale_says_how_far_along_the_colours_a_weight_is(scale, share):
     assert drawn.axes[1].get_ylim()[1] == pytest.approx(0.8 if scale is None else 1)
 
 
+def test_a_long_text_is_drawn_by_the_root_on_one_screen():
+    """As large as a window, with few labels and round numbers at the bar; --vmax keeps a linear scale."""
+    weights = np.full((300, 300), 0.5 / 299)
+    np.fill_diagonal(weights, 0.5)
+    drawn = record_of(weights).figure()
+    [image] = maps(drawn)
+    assert image.norm(0.125) == pytest.approx(0.5) and max(drawn.get_size_inches()) < 11
+    assert [text.get_text() for text in drawn.axes[1].get_yticklabels()] == ["0", "0.01", "0.1", "0.25", "0.5"]
+    assert "colours go by the square root of the value; every 4th token is named" in picture_texts(drawn)
+    [linear] = maps(record_of(weights).figure(vmax=0.5))
+    assert linear.norm(0.125) == pytest.approx(0.25)
+
+
+def test_a_printed_grid_folds_until_its_tokens_have_names():
+    """Twelve heads in a column of print: three beside each other, with every third token."""
+    drawn = random_record(1, 12, 16).figure(width="8cm")
+    check_nothing_overlaps(drawn)
+    lefts = {round(image.get_extent()[0], 3) for image in maps(drawn)}
+    assert len(lefts) == 3 and "every 3rd token is named" in picture_texts(drawn)
+
+
 def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
     record = record_of([[[[0.2, 0.8], [0.5, 0.5]], [[0.6, 0.4], [0.4, 0.6]], [[0, 0], [0, 0]]]])
     drawn = record.figure(scale="head")
@@ -85,3 +107,13 @@ def test_each_map_can_have_a_scale_of_its_own_and_the_bar_says_so():
     texts = picture_texts(drawn)
     assert {"0.80", "0.60"} <= set(texts)  # a cell's number is its weight all the same
     assert [" ".join(text.split()) for text in texts].count("attention weight") == 3  # a bar each
+
+
+def test_many_printed_maps_stand_in_full_rows_as_long_as_a_page_has_room_for_their_tokens():
+    """Eighteen maps with captions of several words, which have no room beside each other."""
+    rows = [[DrawnMap(f"layer {place // 3}, rollout, up to 0.5", np.eye(16, dtype=np.float32)) for place in range(18)]]
+    words = [f"token{place}" for place in range(16)]
+    drawn = panel_grid(rows, Grid(words, None, title="", note="", axes=("query", "key"), paper=Paper(3.15)))
+    check_nothing_overlaps(drawn)
+    assert len({round(image.get_extent()[0], 3) for image in maps(drawn)}) in (2, 3)
+    assert "token0" in picture_texts(drawn) and drawn.get_size_inches()[1] <= TALLEST

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.luck import LEVEL, at_most, fewest_words, sign_test, wilson
+from attncli.analysis.significance import LEVEL, at_most, fewest_words, sign_test, wilson
 
 COUNTS = st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 
