@@ -118,7 +118,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "rankings": ("121",),
     "apart": ("0,2",),
     "nowhere": ("nan",),
-    "seconds": ("0.5",),
+    "seconds": ("0.01",),
     "gigabytes": ("0.1",),
 }
 
