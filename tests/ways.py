@@ -78,7 +78,7 @@ def eager_peers(path: Path | str, which: str | None = None, mask: str | None = N
     """Return a network that transformers runs, with our place in it and without. more: `dtype`, `without`."""
     model = load_model(str(path), device="cpu", engine="transformers", **more).of_part(which)
     texts = model.tokenizer.encode_each([one._replace(pair=None) for one in INPUTS], None)
-    return EagerPeers(Eager(model), [model.with_answer(one) for one in texts], mask)
+    return EagerPeers(Eager(model), [model.ready(one, answer=True) for one in texts], mask)
 
 
 # --- in every network -----------------------------------------------------------------------------------

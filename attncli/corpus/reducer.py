@@ -86,7 +86,7 @@ class Reducer:
         self.pace = pace or Pace.on(device)
         self.cores = 1  # on a CPU each core takes its own batch: cores that share small products wait for each other
         self.request: Request | None = None  # for whole maps, if a decoder generates from each text
-        if not model.writes(Request(which=which)):
+        if not self.part.writes:
             self.batch_tokens = self.pace.batch_tokens
             self.tokenizer = self.part.tokenizer
             like = torch.empty(0, dtype=self.part.map_dtype, device=self.part.device)

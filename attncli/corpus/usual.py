@@ -50,7 +50,7 @@ def usual_of(
 
     Raises RequestError as `Engine.answer`.
     """
-    if engine.writes(request):
+    if engine.of_part(request.which).writes:
         return None
     complete = Request(mask=request.mask, measure=request.measure, which=request.which)
     (layers, heads), (rows, columns) = _selected(engine, complete), _selected(engine, request)

@@ -295,7 +295,7 @@ def head_outputs(model: Engine, texts: Iterable[Tokens], mask: str | None = None
     """Run these texts, up to MOST_TOKENS, and keep the outputs of all heads. Raises ValueError without a text."""
     taken: list[Tokens] = []
     for text in texts:
-        taken.append(model.with_answer(text))
+        taken.append(model.ready(text, answer=True))
         if sum(map(len, taken)) >= MOST_TOKENS:
             break
     model.need(model.layers)

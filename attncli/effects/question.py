@@ -374,7 +374,7 @@ def make_question(
         choices.check("question", asking.ask, choices.QuestionKind)
     marked = request is not None and request.grouping.marked
     own = model.tokenizer.encode_marked(text) if marked else model.tokenizer.encode(text, asking.pair)
-    tokens = model.with_answer(own, asking.target)
+    tokens = model.ready(own, asking.target, answer=True)
     output = _select_output(model, tokens, asking)
     kind = asking.ask or _usual_kind(
         output, asking, several=isinstance(tokens, EncoderInput | DecoderInput) and len(tokens.labels) > 1

@@ -134,7 +134,7 @@ def explain(
     if logit:
         no_effect("with --logit", pad_to=pad_to)
         written = _target_logit(engine.in_torch(), one_text, Asking(one_text.pair, None, target, named, mask=mask))
-        named, target = str(written.place), target if engine.writes(Request(which=which)) else None
+        named, target = str(written.place), target if engine.of_part(which).writes else None
     request = Request(layers, number or "0", mask, pad_to=pad_to, which=which, target=target)
     taken = head_of_text(engine, one_text, request)
     place = select_token(FIRST_WORD if named is None else named, taken.record.tokens)

@@ -99,7 +99,7 @@ def patch(
     request = Request("all" if layer is None else layer, "all" if head is None else head)
     choice = request.choose(engine.select_layers, engine.heads)
     question = make_question(engine, first, asking)
-    tokens = engine.with_answer(engine.tokenizer.encode(second, asking.pair), asking.target)
+    tokens = engine.ready(engine.tokenizer.encode(second, asking.pair), asking.target, answer=True)
     ours = question.texts[0]
     _check_lengths(ours.tokens, tokens)
     aim = Unchanged.of(engine, tokens, asking.mask)

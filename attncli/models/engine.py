@@ -3,12 +3,12 @@
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.base.arrays import Array
 from attncli.base.choices import check_instance, check_optional_text, check_text, check_texts
 from attncli.base.errors import Notice, RequestError
 from attncli.base.printable import printable
@@ -18,9 +18,8 @@ from attncli.models.config import ModelConfig
 from attncli.models.families.family import NoOwnNetwork
 from attncli.models.rows import batches, read_ahead
 from attncli.models.taken import TextResult, as_record, select_in, take_batch
-from attncli.models.walk import Walker
+from attncli.models.walk import Predictor, Walker
 from attncli.record.grouping import LONG, axes_of
-from attncli.record.parts import PredictionSummary
 from attncli.record.record import AttentionRecord
 from attncli.record.selection import (
     TOKENS,
@@ -186,6 +185,7 @@ class Engine(Walker):
 
     name: str
     mask_bytes = 0  # bytes per query and key of a text, in masks that its network builds
+    writes = False  # True if a decoder must generate text before there are maps
 
     def __repr__(self) -> str:
         """<Model minilm: 6 layers x 12 heads, hidden 384, float32 on cpu>"""
@@ -229,20 +229,13 @@ class Engine(Walker):
 
     # --- tokens
 
-    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
+    def ready(self, tokens: Tokens, target: str | None = None, answer: bool = False) -> Tokens:
         """Return the query tokens of the part, with the tokens of the other half of an encoder-decoder.
 
-        target: the text that the decoder must write; by default its own output.
+        target: the text that the decoder must write; by default its own output. answer: for an encoder, add the
+        decoder's input, so that the last vectors are the decoder's output.
         """
         return tokens
-
-    def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the part's query tokens, so that the last vectors are a decoder's output (see `ready`)."""
-        return self.ready(tokens, target)
-
-    def writes(self, request: Request) -> bool:
-        """Return True if a decoder must generate text before there are maps."""
-        return False
 
     # --- requests
 
@@ -330,14 +323,10 @@ class Engine(Walker):
             ):
                 nothing = f"{part.info.changes} nothing changes in layers up to {last}"
                 raise RequestError(f"{nothing}: request a later layer, or omit --without")
-        if request.predict:
-            self.warn_of_outputs()
-
-    def warn_of_outputs(self) -> None:
-        """Warn of each prediction that is missing although config.json names its task."""
-        for name in ("heads", "classes", "tokens", "span"):
-            if name in self.available_outputs.refused:
-                warnings.warn(f"no prediction: {self.available_outputs.refused[name]}", Notice, stacklevel=3)
+        if request.predict:  # warn of each prediction that is missing although config.json names its task
+            refused = self.refused_outputs
+            for name in (name for name in ("heads", "classes", "tokens", "span") if name in refused):
+                warnings.warn(f"no prediction: {refused[name]}", Notice, stacklevel=3)
 
     def attend_tokens(
         self, texts: Iterable[Tokens], request: Request = _ALL, taps: Sequence[Tap] = ()
@@ -365,6 +354,11 @@ class Engine(Walker):
 
     # --- outputs
 
+    @property
+    def refused_outputs(self) -> Mapping[str, str]:
+        """Return why the checkpoint lacks outputs that its files name, by their names."""
+        return self.available_outputs.refused
+
     def outputs(self) -> "dict[str, Output]":
         """Return the checkpoint's outputs by name: "classes", "tokens", "span", "embedding", "words", "next", or others
         of its family.
@@ -373,15 +367,10 @@ class Engine(Walker):
         """
         return dict(self.available_outputs.outputs)
 
-    def predicts(self, texts: Sequence[Tokens]) -> bool:
-        from attncli.models.outputs import find_answering
+    def predictor(self, texts: Sequence[Tokens]) -> Predictor | None:
+        from attncli.models.outputs import find_answering, predict_texts
 
-        return any(find_answering(self, tokens) for tokens in texts)
-
-    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
-        from attncli.models.outputs import predict_texts
-
-        return predict_texts(self, texts, hidden)
+        return partial(predict_texts, self, texts) if any(find_answering(self, tokens) for tokens in texts) else None
 
     def predict(
         self,

@@ -10,7 +10,7 @@ opens the model in torch.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, cached_property, partial
@@ -28,6 +28,7 @@ from attncli.models.config import TABLE, ModelConfig
 from attncli.models.families.family import RotaryPositions, TaskHead, tensors_of
 from attncli.models.own_model import OwnModel, find_heads, pairs, rates
 from attncli.models.rows import LayerMask, OwnRows, arrange, every_text
+from attncli.models.walk import Predictor
 from attncli.models.weights import Checkpoint, read_parameters
 from attncli.record import AttentionRecord, Request
 from attncli.record.formula import MASKS, near, no_padding, self_mask, softmax
@@ -465,11 +466,8 @@ class Instant(OwnModel):
             return self.network.parameters[f"{TABLE}.weight"]
         return self.checkpoint.read(name, tensors_of(name), self.dtype)
 
-    def predicts(self, texts: Sequence[Tokens]) -> bool:
-        return self.next_token is not None
-
-    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Floats]) -> list[PredictionSummary | None]:
-        return [self.predict_next(*one) for one in zip(texts, hidden, strict=True)]
+    def predictor(self, texts: Sequence[Tokens]) -> Predictor | None:
+        return None if self.next_token is None else lambda hidden: list(map(self.predict_next, texts, hidden))
 
     def predict_next(self, tokens: Tokens, hidden: Floats) -> PredictionSummary:
         """Return the most likely next tokens from the last hidden states `[token, hidden_size]`."""
@@ -494,9 +492,10 @@ class Instant(OwnModel):
         embeds = (self.place.path / MODULES_FILE).is_file()
         return main is not None and main.kind != "words" and not (main.alone and embeds)
 
-    def warn_of_outputs(self) -> None:
-        if self.next_token is None and self.may_predict(()):
-            self.in_torch().warn_of_outputs()
+    @property
+    def refused_outputs(self) -> Mapping[str, str]:
+        """Return why outputs are lacking; nothing where the only output is the next token, which is not in torch."""
+        return self.available_outputs.refused if self.next_token is None and self.may_predict(()) else {}
 
     def find_outputs(self) -> "AvailableOutputs":
         return self.in_torch().available_outputs

@@ -74,7 +74,7 @@ def take_batch(
 
     The walk ends at the last requested layer. taps: offered blocks before the request's own taps.
     """
-    speaks = request.predict and model.predicts(batch)
+    predictor = model.predictor(batch) if request.predict else None
     axes = [axes_of(request.grouping, one.plain, read_by(one, model.part)) for one in batch]
     if not all(one.apart for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
@@ -82,12 +82,12 @@ def take_batch(
     own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
     every = [*taps, *own.taps]
     needs_values = any(tap.needs_values for tap in every)
-    ending = None if speaks else Ending(max(asked.layers), asked.heads, needs_values)
+    ending = None if predictor else Ending(max(asked.layers), asked.heads, needs_values)
     model.need(model.layers if ending is None else ending.layer + 1)
     with model.inference():
         for x in model.walk(rows, every, ending):
             last = x
-        predictions = model.predictions(batch, rows.last(last)) if speaks else [None] * len(batch)
+        predictions = predictor(rows.last(last)) if predictor else [None] * len(batch)
         return rows.in_order([own.text_results(run, predictions) for run in rows.runs])
 
 

@@ -200,12 +200,9 @@ class TransformersModel(InTorch):
             self.infos[part] = ModelInfo(place.name, str(place.path), self.sha256, *sizes, size, changes, key_heads)
         return self.infos[part]
 
-    def needs_decoder_input(self, part: str) -> bool:
-        """Return True if a decoder needs input besides the encoder's."""
-        return self.paired and part != "encoder"
-
-    def writes(self, request: Request) -> bool:
-        return self.needs_decoder_input(self.select_part(request.which))
+    @property
+    def writes(self) -> bool:  # type: ignore[override]
+        return self.paired and self.part != "encoder"
 
     def stack(self, part: str) -> Any:
         """Return the half of the network that contains a part, without a head."""
@@ -257,18 +254,14 @@ class TransformersModel(InTorch):
         """Return the tokenizer for the decoder's input."""
         return self.cutter("decoder")
 
-    def ready(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        if not self.needs_decoder_input(self.part) or isinstance(tokens, DecoderInput):
+    def ready(self, tokens: Tokens, target: str | None = None, answer: bool = False) -> Tokens:
+        needs_answer = answer and self.paired and not isinstance(tokens, EncoderInput)
+        if isinstance(tokens, DecoderInput) or not (self.writes or needs_answer):
             return tokens
         fed, goal = self.decoder_input(tokens, target)
-        return DecoderInput(**fed.lists, encoder_input=tokens, labels=goal)
-
-    def with_answer(self, tokens: Tokens, target: str | None = None) -> Tokens:
-        """Return the query tokens of the part such that the last vectors are those of the decoder's input."""
-        if self.paired and self.part == "encoder" and not isinstance(tokens, EncoderInput):
-            fed, goal = self.decoder_input(tokens, target)
-            return EncoderInput(**tokens.lists, decoder_input=fed, labels=goal)
-        return self.ready(tokens, target)
+        if self.writes:
+            return DecoderInput(**fed.lists, encoder_input=tokens, labels=goal)
+        return EncoderInput(**tokens.lists, decoder_input=fed, labels=goal)
 
     def decoder_input(self, read: Tokens, target: str | None) -> tuple[Tokens, list[int]]:
         """Return the decoder's input for writing a target or its own greedy output, and the ids that it writes.

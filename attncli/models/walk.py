@@ -48,6 +48,10 @@ class Ending(NamedTuple):
     values: bool = False
 
 
+# From the texts' last hidden states to the predictions for their records. Raises RequestError if they are not finite.
+Predictor = Callable[[Sequence[Array]], list[PredictionSummary | None]]
+
+
 class Beginning(NamedTuple):
     """The start of a walk: this layer with the input x `[row, hidden_size]`, as yielded by another walk."""
 
@@ -238,12 +242,8 @@ class Walker(ABC):
         """Find the checkpoint's outputs."""
 
     @abstractmethod
-    def predicts(self, texts: Sequence[Tokens]) -> bool:
-        """Return True if the checkpoint's main output has an answer for any of these texts."""
-
-    @abstractmethod
-    def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Array]) -> list[PredictionSummary | None]:
-        """Return the predictions for records, from last hidden states. Raises RequestError if they are not finite."""
+    def predictor(self, texts: Sequence[Tokens]) -> Predictor | None:
+        """Return what predicts these texts; None if the checkpoint's main output has an answer for none of them."""
 
     @abstractmethod
     def hidden_states(self, tokens: Tokens, mask: str | None = None, positions: bool = True) -> list[Array]:

@@ -257,7 +257,7 @@ def test_several_texts_give_what_each_gives_alone(small, name, part, mask):
             assert same(torch.from_numpy(record.weights), torch.from_numpy(alone.weights))
             assert np.array_equal(record.masks, alone.masks)
             assert record.tokens.ids == alone.tokens.ids
-    ready = [of_part.with_answer(one, "a cat" if model.paired else None) for one in tokens]
+    ready = [of_part.ready(one, "a cat" if model.paired else None, answer=True) for one in tokens]
     with torch.inference_mode():
         vectors = of_part.last_hidden(ready, mask)
         for one, made in zip(ready, vectors, strict=True):

@@ -115,7 +115,7 @@ def compare(
     if own is None:
         name = opening.name if isinstance(opening, Opening) else opened.info.name
         no_effect(f"on {name}, which transformers runs", against=against, weights=weights)
-        texts = [opened.with_answer(one, target) for one in texts]
+        texts = [opened.ready(one, target, answer=True) for one in texts]
         theirs = eager.Eager(cast("TransformersModel", opened))
         peers, ways = eager.EagerPeers(theirs, texts, mask, layers), these.WAYS_OF_EAGER
     else:

@@ -203,7 +203,7 @@ def instant(peers: OwnPeers) -> Iterator[float]:
     for mask in MASKS:
         yield from under_mask(beside, mask)
     yield from norms(beside)
-    if beside.answering.predicts(beside.texts):
+    if beside.answering.predictor(beside.texts):
         yield from likeliest(beside)
 
 
