@@ -62,7 +62,7 @@ def check(
             "--time-limit",
             rare=True,
             metavar="SECONDS",
-            help="Stop the code after this time.",
+            help="Stop a call that takes longer.",
             show_default=str(SECONDS),
         ),
     ] = None,
@@ -266,6 +266,7 @@ class CheckDocument(TypedDict):
         str | None, "if no known mistake explains it: the smallest input on which it differs, and both results"
     ]
     unchecked: NotRequired[Annotated[list[str], "for code: the parameters that were never passed", "`[parameter]`"]]
+    zeroed: NotRequired[Annotated[list[str], "for code: weights of unknown meaning, set to 0", "`[weight]`"]]
     maps: _MapsEntry | None
     cells: NotRequired[list[_LeakedEntry]]
     verdict: Annotated[str, "one sentence"]

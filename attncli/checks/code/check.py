@@ -120,6 +120,7 @@ def check_attention(subject: Subject, nowhere: choices.Nowhere, layers: RealLaye
         tuple(diagnosis_of(one, subject) for one in mistakes),
         "" if mistakes else smallest,
         unchecked,
+        tuple(attention.zeroed),
         maps,
     )
 

@@ -56,8 +56,8 @@ def run_check(
     """Return the document of a check that runs in a process of its own. Give its notices as warnings.
 
     what: "file.py:Name". nowhere: as in `check`. real: the arguments of `load`, for a layer whose weights are put into
-    it. seconds: the time limit, from the moment at which the code is opened. gigabytes: the memory limit, not counting
-    torch and the model. advance: is called at every step.
+    it. seconds: the time limit for opening the code, for making an instance, and for each call. gigabytes: the memory
+    limit, not counting torch and the model. advance: is called at every step.
 
     Raises RequestError if it can't be checked, or the process ends without a document.
     """
@@ -104,11 +104,12 @@ def run_check(
                 warnings.warn(shorten(printable(value), LONGEST), Notice, stacklevel=2)
             else:
                 doing = value
-                if value == "opened":  # their code begins
-                    timer.cancel()
-                    until, timer = time.monotonic() + seconds, Timer(seconds + GRACE, kill, [child])
-                    timer.start()
-                advance()
+                timer.cancel()
+                allowed = STARTING if value == "examined" else seconds
+                until, timer = time.monotonic() + allowed, Timer(allowed + GRACE, kill, [child])
+                timer.start()
+                if value != "examined":
+                    advance()
         with suppress(subprocess.TimeoutExpired):
             child.wait(GRACE)
         code, late = child.returncode, time.monotonic() >= until
@@ -193,10 +194,18 @@ def run(job: dict[str, Any], send: Callable[..., None], dump: int) -> None:
     try:
         real = None if job["real"] is None else partial(real_layer, *load(send, **job["real"]))
         limit(job["gigabytes"])
-        send(step="opened")
-        faulthandler.dump_traceback_later(job["seconds"], exit=True, file=dump)
+
+        def report(step: str) -> None:
+            if step == "examined":
+                faulthandler.cancel_dump_traceback_later()
+            else:  # their code runs
+                faulthandler.dump_traceback_later(job["seconds"], exit=True, file=dump)
+            send(step=step)
+
+        report("opened")
         ours = code.torch_settings()
-        subject = code.Subject(code.open_code(job["what"]), lambda step: send(step=step))
+        subject = code.Subject(code.open_code(job["what"]), report)
+        report("examined")
         code.set_torch_settings(ours)
         name, file = subject.name, subject.file
         send(found=check_subject(subject, job["nowhere"], real).document())

@@ -47,7 +47,8 @@ class CheckResult:
     """The result of a check.
 
     conventions: what the code chose where several ways are right. smallest: the smallest input on which it differs, if
-    no mistake explains it. unchecked: parameters that were never given. maps: the maps of one head with the weights of
+    no mistake explains it. unchecked: parameters that were never given. zeroed: weights of unknown meaning, which were
+    set to 0. maps: the maps of one head with the weights of
     a real layer, as `transplant` returns them.
     """
 
@@ -57,6 +58,7 @@ class CheckResult:
     diagnosis: tuple[Diagnosis, ...] = ()
     smallest: str = ""
     unchecked: tuple[str, ...] = ()
+    zeroed: tuple[str, ...] = ()
     maps: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -72,15 +74,16 @@ class CheckResult:
     @property
     def verdict(self) -> str:
         wrong = [check.name for check in self.checks if check.holds is False]
+        zeroed = f" with {', '.join(self.zeroed)} set to 0" if self.zeroed else ""
         if not wrong:
             under = f". Conventions: {'; '.join(self.conventions)}" if self.conventions else ""
             missed = f", but never called with {', '.join(self.unchecked)}" if self.unchecked else ""
-            return f"right{missed}: {self.name} computes attention{under}"
+            return f"right{zeroed}{missed}: {self.name} computes attention{under}"
         if not self.diagnosis:
             names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
             count = f"{len(wrong)} of {len(self.checks)} checks ({names})"
-            return f"wrong: {self.name} differs in {count}, and no known mistake explains it"
-        return f"wrong: {self.name} computes attention {', and '.join(one.says for one in self.diagnosis)}"
+            return f"wrong{zeroed}: {self.name} differs in {count}, and no known mistake explains it"
+        return f"wrong{zeroed}: {self.name} computes attention {', and '.join(one.says for one in self.diagnosis)}"
 
     def document(self) -> dict[str, Any]:
         """Return the document that --json prints."""
@@ -92,6 +95,7 @@ class CheckResult:
             "diagnosis": [one._asdict() for one in self.diagnosis],
             "smallest": self.smallest or None,
             "unchecked": list(self.unchecked),
+            "zeroed": list(self.zeroed),
             "maps": self.maps,
             "verdict": self.verdict,
             "right": self.right,

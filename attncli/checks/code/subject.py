@@ -88,8 +88,8 @@ class Subject:
     """A function, a class, a callable object, or a function without parameters that makes one of these.
 
     Every call runs on a fresh copy, so nothing that the code does to itself lasts. report: is called with "made" or
-    "called" before the code runs. library: "torch" or "numpy". source: the text, which begins on line `first` of
-    `file`. weights: by name; names in submodules have dots. numbers: those among its attributes.
+    "called" before the code runs, and with "examined" after it. library: "torch" or "numpy".
+    source: the text, which begins on line `first` of `file`. weights: by name; names in submodules have dots. numbers: those among its attributes.
 
     Raises RequestError if it can't be called, made or copied.
     """
@@ -125,6 +125,7 @@ class Subject:
                 configs = {name: Config(value) for name, value in arguments.items() if isinstance(value, dict)}
                 self.instance = construct(self.thing, {**arguments, **configs})
         self.set_instance(self.instance)
+        self.report("examined")
 
     def set_instance(self, instance: Any) -> None:
         self.instance = instance.eval() if isinstance(instance, nn.Module) else instance
@@ -201,6 +202,8 @@ class Subject:
             if message == OUT_OF_MEMORY:  # the next call would need as much
                 raise RequestError(f"{self.name} stops: {OUT_OF_MEMORY}") from error
             return Returned(error=message, line=line), instance
+        finally:
+            self.report("examined")
 
     def copy_argument(self, value: Any, call: CodeCall, tensors: list[Tensor], past: Any) -> Any:
         """Copy a tensor in the call's dtype and layout, and append the copy to `tensors`. Replace PAST by the cache."""

@@ -143,6 +143,33 @@ def test_parameters_that_were_never_given_stand_in_the_verdict():
     assert not attncli.check(Plain).unchecked and attncli.check(Plain).verdict.startswith("right: ")
 
 
+class Biased(Plain):
+    """Adds a learned number for each head and distance to the scores, as T5 does."""
+
+    factor, is_read = 1.0, True
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.relative_attention_bias = nn.Embedding(32, num_heads)
+
+    def attend(self, q, k, v):
+        places = torch.arange(q.shape[-2])
+        bias = self.relative_attention_bias((places[:, None] - places).clamp(-15, 15) + 15).permute(2, 0, 1)
+        return kernel(self.factor * q, k, v, self.is_read * bias.to(q))
+
+
+def test_weights_of_unknown_meaning_are_set_to_0_and_named():
+    named = "relative_attention_bias.weight"
+    found = attncli.check(Biased)
+    assert found.right and found.zeroed == (named,)
+    assert found.verdict.startswith(f"right with {named} set to 0: Biased computes attention"), found
+    wrong = attncli.check(type("Unscaled", (Biased,), {"factor": 10**0.5}))  # 80 / 8 heads
+    assert [one.mistake for one in wrong.diagnosis] == ["no scale"]
+    assert wrong.verdict.startswith(f"wrong with {named} set to 0: Unscaled computes attention")
+    unread = attncli.check(type("Unread", (Biased,), {"is_read": False}))
+    assert unread.right and not unread.zeroed and unread.verdict.startswith("right: ")
+
+
 def test_a_query_that_may_see_nothing_is_a_convention_unless_the_user_says_otherwise():
     found = attncli.check(UNIFORM)
     assert found.right and any("--nowhere" in one for one in found.conventions)
