@@ -329,8 +329,14 @@ class Ablation(Result):
             TextLine(describe_direction(self.answer.kind), caption=True),
             grid,
             heads_table(self, self.listed),
-            self._layers_table(),
         ]
+        rows = [
+            [f"layer {layer}", *(signed(effect) for effect in self.of_layers[..., place].mean(axis=0))]
+            for place, layer in enumerate(self.layers)
+        ]
+        if len(self.layers) > 1:
+            rows.append(["all of these", *(signed(effect) for effect in self.together.mean(axis=0))])
+        parts.append(Table([Column("all heads of"), *columns_of_ways(self.ways)], rows))
         if self.importance is not None:
             parts.append(TextLine(IMPORTANCE))
         if self.texts > 1:
@@ -340,16 +346,6 @@ class Ablation(Result):
         layer, head = self.ranked()[0]
         following = NextCommand("run", {"layer": layer, "head": head})
         return Report(title, parts, self.document, itemgetter("effects"), picture=[grid], next=following)
-
-    def _layers_table(self) -> Table:
-        """Return a row per layer with all of these heads together, and a row with all heads of all of these layers."""
-        rows = [
-            [f"layer {layer}", *(signed(effect) for effect in self.of_layers[..., place].mean(axis=0))]
-            for place, layer in enumerate(self.layers)
-        ]
-        if len(self.layers) > 1:
-            rows.append(["all of these", *(signed(effect) for effect in self.together.mean(axis=0))])
-        return Table([Column("all heads of"), *columns_of_ways(self.ways)], rows)
 
     def _curves_table(self) -> Table:
         """Return a row per number of silenced heads, and a column per order."""

@@ -162,17 +162,6 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
     return made
 
 
-def on_texts(statistics: Statistics) -> dict[str, KindMeasure]:
-    """Return the measures of a corpus, by the names of the kinds."""
-    figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
-    made = {}
-    for kind, figure in figures.items():
-        chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
-        place = statistics.figure(figure), statistics.spread_of(figure)
-        made[kind] = KindMeasure.of_texts("texts", *place, statistics.texts, chance, SHARE)
-    return made
-
-
 SHUFFLES = 4  # random orders of the tokens of a text
 
 
@@ -801,8 +790,13 @@ def _measure(
     """
     with progress(len(lines()), "texts") as advance:
         on_some, beside = on_samples(model, SEED, advance)
-    of_texts = on_texts(statistics) if statistics.texts >= FEWEST else {}
-    measures = {name: [one] for name, one in (of_texts | on_some).items()}
+    measures = {name: [one] for name, one in on_some.items()}
+    if statistics.texts >= FEWEST:
+        figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
+        for kind, figure in figures.items():
+            chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
+            place = statistics.figure(figure), statistics.spread_of(figure)
+            measures[kind] = [KindMeasure.of_texts("texts", *place, statistics.texts, chance, SHARE)]
     if draws is not None:
         with progress(len(draws.repeated), "random tokens") as advance:
             for name, one in on_random_tokens(model, draws, advance).items():
