@@ -123,12 +123,6 @@ class Draws:
         return mean_at(weights, self.second[:-1], 1 - self.half)
 
 
-def uniform(record: AttentionRecord) -> Doubles:
-    """Return the map of uniform attention under a record's masks, `[layer, head, query, key]`."""
-    allowed = record.masks / np.maximum(record.masks.sum(axis=-1, keepdims=True), 1)
-    return np.broadcast_to(allowed[:, None], record.weights.shape)
-
-
 def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, KindMeasure]:
     """Return the measures of kinds that show on random tokens, by the names of the kinds."""
     samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
@@ -136,7 +130,8 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
     inner = draws.every[max(DISTANCES) : -max(DISTANCES)]
     for repeated, other in zip(draws.repeated, draws.other, strict=True):
         again, once = model.attend_tokens([repeated, other])
-        chance = uniform(once)
+        allowed = once.masks / np.maximum(once.masks.sum(axis=-1, keepdims=True), 1)
+        chance = np.broadcast_to(allowed[:, None], once.weights.shape)  # uniform attention
         for name, shift in (("self", 0), ("previous", -1), ("next", 1)):
             pair = (mean_at(once.weights, draws.every[1:-1], shift), mean_at(chance, draws.every[1:-1], shift))
             samples.setdefault(name, []).append(pair)
