@@ -342,22 +342,18 @@ class Ablation(Result):
         if self.texts > 1:
             parts.append(TextLine(NO_INTERVAL if self.interval() is None else INTERVAL))
         if self.curves:
-            parts.append(self._curves_table())
+            *others, random = self.curves
+            names = ["heads silenced", *(f"by {curve.by}" for curve in others)]
+            names += [f"random, {name}" for name in ("mean", "least", "most")]
+            rows = []
+            for step, count in enumerate(random.removed):
+                drawn = random.effects[:, step]
+                means = [float(curve.effects[:, step].mean()) for curve in self.curves]
+                rows.append([str(count), *map(signed, [*means, float(drawn.min()), float(drawn.max())])])
+            parts.append(Table(list(map(Column, names)), rows))
         layer, head = self.ranked()[0]
         following = NextCommand("run", {"layer": layer, "head": head})
         return Report(title, parts, self.document, itemgetter("effects"), picture=[grid], next=following)
-
-    def _curves_table(self) -> Table:
-        """Return a row per number of silenced heads, and a column per order."""
-        *others, random = self.curves
-        columns = ["heads silenced", *(f"by {curve.by}" for curve in others)]
-        columns += [f"random, {name}" for name in ("mean", "least", "most")]
-        rows = []
-        for step, count in enumerate(random.removed):
-            drawn = random.effects[:, step]
-            effects = [float(curve.effects[:, step].mean()) for curve in self.curves]
-            rows.append([str(count), *map(signed, [*effects, float(drawn.min()), float(drawn.max())])])
-        return Table(list(map(Column, columns)), rows)
 
 
 REPLACED = {

@@ -397,7 +397,12 @@ class HeadMechanisms(MeasuredHead):
         if self.everything:
             rows = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
             with_own = replace(maps, panels=rows, headings=["the head's own map", *maps.headings])
-            parts += [_claims(self.claims), *captions, with_own]
+            measured = []
+            for claim in self.claims:
+                verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")
+                lines = [claim.statement, *_figures(claim.figures), *([claim.finding] if claim.finding else [])]
+                measured.append([verdict, Cell("\n  ".join(lines))])
+            parts += [Table([Column("verdict"), Column("claim", "prose")], measured), *captions, with_own]
             parts += [_variants(self.variants, self.temperature), TextLine(FIGURES)]
             parts += [_designs(self.own, self.designs), TextLine(CONTROLS)] if self.designs else []
         else:
@@ -498,16 +503,6 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         Column("moved (control)", drop=2), Column("verdict", "name"),
     ]  # fmt: skip
     return Table(columns, rows)
-
-
-def _claims(claims: "Sequence[Claim]") -> Table:
-    """Return the verdict on each claim, and its figures."""
-    rows = []
-    for claim in claims:
-        verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")
-        lines = [claim.statement, *_figures(claim.figures), *([claim.finding] if claim.finding else [])]
-        rows.append([verdict, Cell("\n  ".join(lines))])
-    return Table([Column("verdict"), Column("claim", "prose")], rows)
 
 
 def _figures(figures: dict[str, float]) -> list[str]:

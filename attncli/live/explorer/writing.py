@@ -75,8 +75,8 @@ def written_findings(
     changes = None
     if moved is not None:  # [layer, head, query, key]; those of silenced heads are 0
         changes = np.nan_to_num(moved.second.weights.astype("float64") - moved.first.weights)
-        for layer, head in without:
-            changes[moved.second.layers.index(layer), moved.second.heads.index(head)] = 0
+        for silenced in without:
+            changes[moved.second.layers.index(silenced[0]), moved.second.heads.index(silenced[1])] = 0
     findings = []
     for token in written_tokens(record, found):
         name, chance = visible(record.tokens.shown[token.place]), percent(token.probability)
