@@ -99,17 +99,11 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = output.INTERRUPTED
     except Exception as error:  # noqa: BLE001
-        code = output.INTERRUPTED if was_interrupted(error) else refuse(error)
+        cause: BaseException | None = error  # a Ctrl-C may have caused it, such as a file that could not be closed
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__context__
+        code = refuse(error) if cause is None else output.INTERRUPTED
     sys.exit(code)
-
-
-def was_interrupted(error: BaseException | None) -> bool:
-    """Return whether a Ctrl-C caused an error, such as a file that could not be closed."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__context__
-    return False
 
 
 def check_folder() -> None:
@@ -124,19 +118,17 @@ def refuse(error: Exception) -> int:
     """Print in one line why the request can't be met; with --debug, also a traceback. Return the exit code."""
     if output.DEBUG:
         traceback.print_exception(error)
-    else:
-        output.error(f"attncli: error: {line_of(error)}")
-    return REFUSED
-
-
-def line_of(error: Exception) -> str:
+        return REFUSED
     if isinstance(error, MemoryError):
-        return "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
-    if isinstance(error, (RequestError, OSError)):
-        return str(error)
-    if hasattr(error, "format_message"):
-        return usage_line(error)
-    return f"{type(error).__name__}: {error} (a bug in attncli: --debug shows where)"
+        line = "not enough memory: ask for fewer layers or heads (-l, -H), or a shorter text"
+    elif isinstance(error, (RequestError, OSError)):
+        line = str(error)
+    elif hasattr(error, "format_message"):
+        line = usage_line(error)
+    else:
+        line = f"{type(error).__name__}: {error} (a bug in attncli: --debug shows where)"
+    output.error(f"attncli: error: {line}")
+    return REFUSED
 
 
 CHOICE = re.compile(

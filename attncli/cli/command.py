@@ -20,7 +20,7 @@ from attncli.base.progress import showing
 from attncli.cli import output, streams
 from attncli.features.measure import Measure, NoEffectError
 from attncli.features.options import MORE, OUTPUT, PRINTED, STDIN, Option, option, option_name
-from attncli.report import NextCommand, Report
+from attncli.report import Report
 
 WRONG = 1
 EVERYTHING = "with {}, which has everything"
@@ -156,8 +156,10 @@ def deliver(
         output.file(path, json)
     again = bool(paths) and feature.output is None  # then don't suggest another file of the same kind
     following = report.after_saving(saved[0]) if saved and report.after_saving is not None else report.next
-    if following is not None and not (again and "output_path" in following.options):
-        offer(context, following)
+    if following is not None and not json and not (again and "output_path" in following.options):
+        line = next_line(context, *following)
+        if line is not None:
+            output.hint(f"Next: {line}")
     if report.holds is False or report.code:
         raise typer.Exit(report.code or WRONG)
 
@@ -229,13 +231,6 @@ def is_set(context: Context, name: str) -> bool:
     """Return whether a parameter was given on the command line; an environment variable counts as a default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def offer(context: Context, following: NextCommand) -> None:
-    """Print a command for the same text and model, to copy: "Next: attncli ...". After --json, print nothing."""
-    line = None if context.params.get("json") else next_line(context, *following)
-    if line is not None:
-        output.hint(f"Next: {line}")
 
 
 def next_line(context: Context, command: str, options: Mapping[str, Any], alone: bool = False) -> str | None:

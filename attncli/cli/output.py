@@ -166,19 +166,15 @@ def canvas() -> "Canvas":
 
     target = console()
     terminal = shutil.get_terminal_size() if target.is_terminal else None
+    try:
+        "▀░▒▓█▁·…↺⇤■".encode(sys.stdout.encoding or "ascii")
+        unicode = True
+    except (UnicodeEncodeError, LookupError):
+        unicode = False
     return Canvas(
         width=PAGE_WIDTH if terminal is None else terminal.columns,
         colour=target.color_system is not None and not target.no_color,
-        unicode=unicode_output(),
+        unicode=unicode,
         height=None if terminal is None else terminal.lines,
         light=is_light_terminal(),
     )
-
-
-def unicode_output() -> bool:
-    """Return whether stdout can encode the characters of maps."""
-    try:
-        "▀░▒▓█▁·…↺⇤■".encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -35,15 +35,9 @@ def end(number: int, _: object) -> None:
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt; during an import end at once, because C++ code such as torch's may abort on it."""
-    if imports(frame):
+    caller = frame
+    while caller is not None and caller.f_code.co_filename != IMPORTING:
+        caller = caller.f_back
+    if caller is not None:
         end(number, frame)
     signal.default_int_handler(number, frame)
-
-
-def imports(frame: FrameType | None) -> bool:
-    """Return whether an import called this code."""
-    while frame is not None:
-        if frame.f_code.co_filename == IMPORTING:
-            return True
-        frame = frame.f_back
-    return False

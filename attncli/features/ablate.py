@@ -329,39 +329,31 @@ class Ablation(Result):
             TextLine(describe_direction(self.answer.kind), caption=True),
             grid,
             heads_table(self, self.listed),
-            self._layers_table(),
         ]
-        if self.importance is not None:
-            parts.append(TextLine(IMPORTANCE))
-        if self.texts > 1:
-            parts.append(TextLine(NO_INTERVAL if self.interval() is None else INTERVAL))
-        if self.curves:
-            parts.append(self._curves_table())
-        layer, head = self.ranked()[0]
-        following = NextCommand("run", {"layer": layer, "head": head})
-        return Report(title, parts, self.document, itemgetter("effects"), picture=[grid], next=following)
-
-    def _layers_table(self) -> Table:
-        """Return a row per layer with all of these heads together, and a row with all heads of all of these layers."""
         rows = [
             [f"layer {layer}", *(signed(effect) for effect in self.of_layers[..., place].mean(axis=0))]
             for place, layer in enumerate(self.layers)
         ]
         if len(self.layers) > 1:
             rows.append(["all of these", *(signed(effect) for effect in self.together.mean(axis=0))])
-        return Table([Column("all heads of"), *columns_of_ways(self.ways)], rows)
-
-    def _curves_table(self) -> Table:
-        """Return a row per number of silenced heads, and a column per order."""
-        *others, random = self.curves
-        columns = ["heads silenced", *(f"by {curve.by}" for curve in others)]
-        columns += [f"random, {name}" for name in ("mean", "least", "most")]
-        rows = []
-        for step, count in enumerate(random.removed):
-            drawn = random.effects[:, step]
-            effects = [float(curve.effects[:, step].mean()) for curve in self.curves]
-            rows.append([str(count), *map(signed, [*effects, float(drawn.min()), float(drawn.max())])])
-        return Table(list(map(Column, columns)), rows)
+        parts.append(Table([Column("all heads of"), *columns_of_ways(self.ways)], rows))
+        if self.importance is not None:
+            parts.append(TextLine(IMPORTANCE))
+        if self.texts > 1:
+            parts.append(TextLine(NO_INTERVAL if self.interval() is None else INTERVAL))
+        if self.curves:
+            *others, random = self.curves
+            names = ["heads silenced", *(f"by {curve.by}" for curve in others)]
+            names += [f"random, {name}" for name in ("mean", "least", "most")]
+            rows = []
+            for step, count in enumerate(random.removed):
+                drawn = random.effects[:, step]
+                means = [float(curve.effects[:, step].mean()) for curve in self.curves]
+                rows.append([str(count), *map(signed, [*means, float(drawn.min()), float(drawn.max())])])
+            parts.append(Table(list(map(Column, names)), rows))
+        layer, head = self.ranked()[0]
+        following = NextCommand("run", {"layer": layer, "head": head})
+        return Report(title, parts, self.document, itemgetter("effects"), picture=[grid], next=following)
 
 
 REPLACED = {

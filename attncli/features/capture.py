@@ -119,8 +119,19 @@ class ProgramMaps(Result):
             yield self.report()
             return
         seen, code = self._run(maps=False)
+        rows = []
+        for layer in dict.fromkeys(call.layer for call in seen.calls):
+            calls = [call for call in seen.calls if call.layer == layer]
+            sizes = list(dict.fromkeys("{} x {}".format(*call.shape[2:]) for call in calls))
+            size = sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+            texts, heads = calls[0].shape[:2]
+            rows.append(
+                [str(layer), calls[0].name or "-", calls[0].kind, str(texts), str(heads), size, str(len(calls))]
+            )
+        names = Column("layer"), Column("module", "name"), Column("attention", "name")
+        table = Table([*names, *map(Column, ("texts", "heads", "queries x keys", "calls"))], rows)
         title = [Path(self.program[0]).name, repr(seen)[1:-1]]
-        yield Report(title, [_table(seen)] if seen.calls else [], dict, code=code)
+        yield Report(title, [table] if rows else [], dict, code=code)
 
     def report(self) -> Report:
         """Run the program, and show the maps that were chosen, or all."""
@@ -171,19 +182,6 @@ class ProgramMaps(Result):
         with seen:
             code = _run(self.program, self.module)
         return seen, code
-
-
-def _table(seen: "Seen") -> Table:
-    """Return a row per module: its layer, path, kind, heads, size and calls."""
-    rows = []
-    for layer in dict.fromkeys(call.layer for call in seen.calls):
-        calls = [call for call in seen.calls if call.layer == layer]
-        sizes = list(dict.fromkeys("{} x {}".format(*call.shape[2:]) for call in calls))
-        shown = sizes[0] if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        texts, heads = calls[0].shape[:2]
-        rows.append([str(layer), calls[0].name or "-", calls[0].kind, str(texts), str(heads), shown, str(len(calls))])
-    names = Column("layer"), Column("module", "name"), Column("attention", "name")
-    return Table([*names, *map(Column, ("texts", "heads", "queries x keys", "calls"))], rows)
 
 
 def _run(program: list[str], module: bool) -> int:

@@ -512,10 +512,17 @@ class ExplainedRow(Result):
         kind = [f"{row['kind']} attention"] if "kind" in row else []
         which = f"layer {row['layer']} head {row['head']}"
         title = [model_shown(row["model"]), *kind, which, f"mask {row['mask']}", f"query {_name(row['query'])}"]
-        before, after = _beginning(row), _end(row)
+        steps = _steps(row)
+        rows: list[Sequence[str | Cell] | None] = [
+            [f"{key['index']:>3} {visible(key['shown'])}", *(step.cell(place) for step in steps)]
+            for place, key in enumerate(row["keys"])
+        ]
+        sink = [["    sink", *(step.sink for step in steps)]] if "sink" in row else []
+        rows += [None, *sink, ["    sum", *(step.total for step in steps)]]
+        table = Table([Column("key"), *(Column(step.heading, drop=step.drop) for step in steps)], rows)
         return Report(
             title,
-            [*map(TextLine, before), _table(row), *map(TextLine, after), *_block(row)],
+            [*map(TextLine, _beginning(row)), table, *map(TextLine, _end(row)), *_block(row)],
             self.document,
             itemgetter("block" if "block" in row else "keys"),
             picture=[
@@ -523,7 +530,7 @@ class ExplainedRow(Result):
                     [RowKey(one["index"], one["shown"], one["weight"], one["allowed"]) for one in row["keys"]],
                     [
                         BarStep(step.heading, step.values, step.texts, step.kind, step.total, step.drop)
-                        for step in _steps(row)
+                        for step in steps
                     ],
                     None if row.get("kind") == "cross" else row["query"]["index"],
                 )
@@ -681,18 +688,6 @@ def _scaling(document: ExplainDocument) -> str:
     if abs(divided - round(divided)) < ROUNDING * divided:
         return f"/ √{round(divided)}"
     return f"· {document['scale']:.4g}"
-
-
-def _table(document: ExplainDocument) -> Table:
-    """Return a row per key, then the sink's, if there is one, and the sums."""
-    steps = _steps(document)
-    names = [f"{key['index']:>3} {visible(key['shown'])}" for key in document["keys"]]
-    rows: list[Sequence[str | Cell] | None] = [
-        [name, *(step.cell(place) for step in steps)] for place, name in enumerate(names)
-    ]
-    sink = [["    sink", *(step.sink for step in steps)]] if "sink" in document else []
-    rows += [None, *sink, ["    sum", *(step.total for step in steps)]]
-    return Table([Column("key"), *(Column(step.heading, drop=step.drop) for step in steps)], rows)
 
 
 def _block(document: ExplainDocument) -> list[Part]:

@@ -6,7 +6,7 @@ heads by the weight, by how far it is above the usual one, by what they add to a
 a statistic of `stats`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -329,39 +329,32 @@ class FoundHeads(Result):
                 parts.append(TextLine(SPREAD))
             ends = []
         else:
+            columns, rows = [Column("head"), Column("weight"), Column("usual")], []
+            alone = "query" in heads[0]
+            columns += [Column(name, "name") for name in ("query", "key", "sink")] if alone else []
+            columns += [] if alone else [Column("texts", drop=1), Column("to a sink")]
+            for one in heads:
+                if alone:
+                    tokens = (f"{place['index']} {visible(place['shown'])}" for place in (one["query"], one["key"]))
+                    more = [*tokens, "a sink" if one["sinks"] else ""]
+                else:
+                    more = [str(one["texts"]), str(one["sinks"] or "")]
+                rows.append([_name(one), f"{one['weight']:.3f}", f"{one['usual']:.3f}", *more])
             sinks = [TextLine(SINKS_ARE)] if any(one["sinks"] for one in heads) else []
-            parts = [_edges_table(heads), TextLine(USUAL), *sinks]
+            parts = [Table(columns, rows), TextLine(USUAL), *sinks]
             ends = [f'"{found["from"]}" to "{found["to"]}"']
         measured = [] if found["measure"] == "weight" else [found["measure"]]
         texts = [] if found["of"] == 1 else [f"{found['texts']} of {found['of']} texts"]
-        tokens = [f"{len(found['tokens'])} tokens"] if "tokens" in found else []
+        size = [f"{len(found['tokens'])} tokens"] if "tokens" in found else []
         count = f"{len(heads)} of {len(found['heads'])} heads"
         title = [model_shown(found["model"]), *ends, f"by {found['by']}", *measured, f"mask {found['mask']}"]
         return Report(
-            [*title, *texts, *tokens, count],
+            [*title, *texts, *size, count],
             parts,
             self.document,
             itemgetter("heads"),
             next=NextCommand("run", {"layer": heads[0]["layer"], "head": heads[0]["head"], "text": self.text}),
         )
-
-
-def _edges_table(heads: Sequence[_HeadEntry]) -> Table:
-    """Return the heads: for one text with the tokens of their edges; for several with the number whose KEY is a
-    sink."""
-    columns = [Column("head"), Column("weight"), Column("usual")]
-    alone = "query" in heads[0]
-    columns += [Column(name, "name") for name in ("query", "key", "sink")] if alone else []
-    columns += [] if alone else [Column("texts", drop=1), Column("to a sink")]
-    rows = []
-    for one in heads:
-        if alone:
-            ends = (f"{place['index']} {visible(place['shown'])}" for place in (one["query"], one["key"]))
-            more = [*ends, "a sink" if one["sinks"] else ""]
-        else:
-            more = [str(one["texts"]), str(one["sinks"] or "")]
-        rows.append([_name(one), f"{one['weight']:.3f}", f"{one['usual']:.3f}", *more])
-    return Table(columns, rows)
 
 
 def _name(head: _HeadEntry) -> str:

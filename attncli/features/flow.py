@@ -144,7 +144,10 @@ class Followed(Result):
         """
         record, every = self.record, list(range(len(self.record.tokens)))
         numbers = sorted(record.layers)
-        paths = reachable([record.mask_of(layer) for layer in numbers])
+        # A token always reaches itself, through the residual connection.
+        paths: Bools = np.stack([record.mask_of(layer) for layer in numbers]) | np.eye(len(every), dtype=bool)
+        for layer in range(1, len(paths)):
+            paths[layer] = paths[layer].astype(np.float32) @ paths[layer - 1].astype(np.float32) > 0
         return replace(
             record,
             weights=np.stack(list(self.shares.values()), axis=1).astype(np.float32),
@@ -356,18 +359,6 @@ def maximum_flows(
         flows[place] = [maximum_flow(graph, source, key, method="dinic").flow_value / UNIT for key in range(length)]
         advance()
     return flows
-
-
-def reachable(masks: Sequence[Bools]) -> Bools:
-    """Return the input tokens that the tokens of each layer have a path to, `[layer, query, key]`.
-
-    A token always reaches itself, through the residual connection. masks: bool `[query, key]` of every layer, from
-    layer 0 on.
-    """
-    paths: Bools = np.stack(masks) | np.eye(len(masks[0]), dtype=bool)
-    for layer in range(1, len(paths)):
-        paths[layer] = paths[layer].astype(np.float32) @ paths[layer - 1].astype(np.float32) > 0
-    return paths
 
 
 # --- the report -----------------------------------------------------------------------------------------

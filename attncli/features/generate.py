@@ -569,7 +569,23 @@ class WrittenText(Result):
 
     @cached_property
     def _difference(self) -> _DifferenceEntry | None:
-        return None if self.changed is None else _difference(self.plain, self.changed)
+        """The first place where both texts differ; None if they don't."""
+        from attncli.models.generation import next_probabilities, writer
+
+        plain, changed = self.plain, self.changed
+        if changed is None:
+            return None
+        pairs = zip(plain.ids, changed.ids, strict=False)
+        same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+        if same is None:
+            return None  # the likeliest tokens are equal up to the end, so both end there
+        ids = plain.ids[same], changed.ids[same]
+        probabilities = []
+        for one in (plain, changed):
+            *_, found = next_probabilities(one.engine, one.tokens, plain.ids[:same], taps=one.taps)
+            probabilities.append([float(found[token]) for token in ids])
+        names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
+        return {"place": same, "tokens": names, "probabilities": probabilities}
 
     def document(self) -> GenerateDocument:
         """Return what --json prints."""
@@ -836,23 +852,3 @@ def _heads_parts(writing: _Writing, units: bool) -> list[Table | TextLine]:
     columns = [Column("head", "name"), Column("tokens"), Column("strongest edge", "name")]
     columns += [Column("weight"), Column("usual")]
     return [Table(columns, rows, title), TextLine(about, "faint")]
-
-
-# --- with a change --------------------------------------------------------------------------------------
-
-
-def _difference(plain: _Writing, changed: _Writing) -> _DifferenceEntry | None:
-    """Return the first place where two texts differ, as the document has it; None if they don't."""
-    from attncli.models.generation import next_probabilities, writer
-
-    pairs = zip(plain.ids, changed.ids, strict=False)
-    same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
-    if same is None:
-        return None  # the likeliest tokens are equal up to the end, so both end there
-    ids = plain.ids[same], changed.ids[same]
-    probabilities = []
-    for one in (plain, changed):
-        *_, found = next_probabilities(one.engine, one.tokens, plain.ids[:same], taps=one.taps)
-        probabilities.append([float(found[token]) for token in ids])
-    names = [visible(writer(plain.engine).extend(plain.tokens.take([]), [token]).shown[0]) for token in ids]
-    return {"place": same, "tokens": names, "probabilities": probabilities}

@@ -257,24 +257,6 @@ def notify_sinks(engine: "Engine", which: str | None, measure: str) -> None:
 # --- models ---------------------------------------------------------------------------------------------
 
 
-def open_part(opening: Opening, which: str | None, answers: bool = False) -> "Engine":
-    """Open the model, for a feature that takes --which if there are several parts.
-
-    answers: open it for records only (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, and for
-    --which on a model with one part.
-    """
-    return check_part(opening.open_for_answers() if answers else opening.open(), which)
-
-
-def open_tapped(opening: Opening, which: str | None = None, answers: bool = False) -> "Engine":
-    """Open the model as the part that --which names, for a feature whose taps look into it.
-
-    answers: as for `open_part`. Raises RequestError as `open_part` does, and if nothing can be tapped.
-    """
-    engine = open_part(opening, which, answers)
-    return engine.of_part(which) if answers else engine.in_torch().of_part(which)
-
-
 def default_model(otherwise: str = "minilm") -> str:
     """Return the name of the model that is used if none is named."""
     return os.environ.get("ATTNCLI_MODEL") or otherwise
@@ -307,12 +289,18 @@ def open_model(model: ModelOrName | None, engine: str | None = None, **how: str 
 
 
 def open_tappable(opening: "Opening | Engine", which: str | None, answers: bool = False) -> "Engine":
-    """Return the model as the part that --which names, for taps that look into it. Raises as `open_tapped` does."""
-    if isinstance(opening, Opening):
-        return open_tapped(opening, which, answers)
-    from attncli.models.engine import require_tapped
+    """Return the model as the part that --which names, for taps that look into it.
 
-    return require_tapped(opening, which)
+    answers: open it for records only (`Opening.open_for_answers`). Raises RequestError as `Opening.open` does, for
+    --which on a model with one part, and if nothing can be tapped.
+    """
+    if not isinstance(opening, Opening):
+        from attncli.models.engine import require_tapped
+
+        return require_tapped(opening, which)
+    if answers:
+        return check_part(opening.open_for_answers(), which).of_part(which)
+    return check_part(opening.open(), which).in_torch().of_part(which)
 
 
 def layers_or(default: str, layer: "Selection | None", head: "Heads | None") -> "Selection":
@@ -561,5 +549,5 @@ class AskedRun:
 
     @cached_property
     def engine(self) -> "Engine":
-        """The open model, as the part whose attention is changed. Raises RequestError as `open_tapped` does."""
+        """The open model, as the part whose attention is changed. Raises RequestError as `open_tappable` does."""
         return open_tappable(self.opening, self.asking.which)

@@ -49,13 +49,8 @@ class Lens(Result):
             [*title, f"token {query['index']} ({visible(query['shown'])})"],
             [TextLine(LENS, caption=True), lens_table(found["layers"])],
             self.document,
-            lambda _: self._rows(),
+            lambda _: ({"layer": one["layer"], **each} for one in found["layers"] for each in one["likeliest"]),
         )
-
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        for one in self.found["layers"]:
-            for each in one["likeliest"]:
-                yield {"layer": one["layer"], **each}
 
 
 def lens_table(layers: Sequence[LensLayerDocument]) -> Table:

@@ -313,9 +313,15 @@ class PatchResult(Result):
         for row, column in np.ndindex(*self.effects.shape):
             if np.isnan(self.effects[row, column]):
                 continue
+            place: _PlaceEntry = {}
+            if self.by == "head":
+                place = {"head": self.heads[column]}
+            elif self.by == "token":
+                token, other = self.tokens.text[column], self.other_tokens.text[column]
+                place = {"index": column, "token": token, "other_token": other}
             entry: _PatchEntry = {
                 "layer": self.layers[row],
-                **self._place(column),
+                **place,
                 "effect": float(self.effects[row, column]),
                 "share": float(shares[row, column]),
                 "control": float(controls[row, column]),
@@ -336,17 +342,6 @@ class PatchResult(Result):
                 "control": float(self.together_controls.mean()) / self.difference,
                 "itself": self.itself,
             },
-        }
-
-    def _place(self, column: int) -> "_PlaceEntry":
-        if self.by == "head":
-            return {"head": self.heads[column]}
-        if self.by == "layer":
-            return {}
-        return {
-            "index": column,
-            "token": self.tokens.text[column],
-            "other_token": self.other_tokens.text[column],
         }
 
     def report(self) -> Report:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from attncli.base.typed import Unpack
     from attncli.effects.answer import AnsweredPrompt, MeasuredText
     from attncli.effects.asking import MeasuredOutput
-    from attncli.effects.question import Question
     from attncli.models.devices import InTorch
     from attncli.text.tokens import Tokens
 
@@ -141,8 +140,9 @@ def sources(
         no_effect(why, answer=answer, max_tokens=max_tokens, each=each, remove=remove, chat=chat)
         parted = read_prompt(text, file, file is not None, part, sample=SAMPLE)
         from attncli.effects.answer import MeasuredText
+        from attncli.effects.question import make_question
 
-        question = _question_of(opened, parted.text, target, similar_to)
+        question = make_question(opened, parted.text, Asking(target=target, similar_to=similar_to), request=Request())
         unit = _AnswerUnit(str(question.answer), [0])
         return _measure(MeasuredText(question), parted, [unit], remove, sentences, draws)
     from attncli.effects.answer import AnsweredPrompt, EncodedPrompt
@@ -170,13 +170,6 @@ def sources(
     asked = (EncodedPrompt if paired else AnsweredPrompt)(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
     return _measure(asked, parted, groups, remove, sentences, draws)
-
-
-def _question_of(model: "InTorch", text: str, target: str | None, similar_to: str | None) -> "Question":
-    """Return the output to measure, with the maps of the text. Raises RequestError as `make_question` does."""
-    from attncli.effects.question import make_question
-
-    return make_question(model, text, Asking(target=target, similar_to=similar_to), request=Request())
 
 
 def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str | None) -> tuple[PartedText, str | None]:

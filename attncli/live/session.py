@@ -239,17 +239,27 @@ class Session:
         return self.running[model]
 
     def compute_records(self, asked: SessionRequest, watch: Watch | None) -> list[AttentionRecord]:
-        from attncli.models.engine import under_masks
+        from attncli.models.engine import tokens_under_masks, under_masks
 
         request = asked.request
         if not asked.vectors and request.vectors is None:
             request = replace(request, vectors="none")
-        if asked.written:
-            return self.written_records(asked, request, watch)
-        engine = self.engine(asked.model, asked.without)
-        taps = progress_taps(engine, asked, watch)
-        [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
-        return records
+        if not asked.written:
+            engine = self.engine(asked.model, asked.without)
+            taps = progress_taps(engine, asked, watch)
+            [records] = under_masks(engine, [asked.text], request, asked.masks, asked.vectors, taps=taps)
+            return records
+        from attncli.models.generation import prompt_tokens, read_steps, with_steps
+
+        model = self.decoder(asked)
+        text, taps = self.text(asked), progress_taps(model, asked, watch)
+        request = replace(request, predict=False)  # the steps have the predictions
+        [records] = tokens_under_masks(model, [text], request, asked.masks, asked.vectors, taps=taps)
+        prompt = prompt_tokens(model, *asked.text)
+        steps = [read_steps(model, prompt, asked.written, mask) for mask in asked.masks]
+        return [
+            with_steps(model, record, text, some, request.grouping) for record, some in zip(records, steps, strict=True)
+        ]
 
     # --- writing on
 
@@ -298,21 +308,6 @@ class Session:
             if len(text) > most:
                 raise RequestError(f"the text with what was written has {len(text)} tokens; {asked.model} takes {most}")
             return text
-
-    def written_records(self, asked: SessionRequest, request: Request, watch: Watch | None) -> list[AttentionRecord]:
-        """Return the records of the text with what was written, one per mask."""
-        from attncli.models.engine import tokens_under_masks
-        from attncli.models.generation import prompt_tokens, read_steps, with_steps
-
-        model = self.decoder(asked)
-        text, taps = self.text(asked), progress_taps(model, asked, watch)
-        request = replace(request, predict=False)  # the steps have the predictions
-        [records] = tokens_under_masks(model, [text], request, asked.masks, asked.vectors, taps=taps)
-        prompt = prompt_tokens(model, *asked.text)
-        steps = [read_steps(model, prompt, asked.written, mask) for mask in asked.masks]
-        return [
-            with_steps(model, record, text, some, request.grouping) for record, some in zip(records, steps, strict=True)
-        ]
 
     def decoder(self, asked: SessionRequest) -> "InTorch":
         """Return the model that writes. Raises RequestError if it writes nothing, and as `engine` does."""

@@ -227,15 +227,15 @@ def title_of(record: AttentionRecord) -> str:
 
 
 def text_of(tokens: Tokens) -> str:
-    """Return a text, or a pair of texts, on one line as written; its words if that is unknown."""
+    """Return a text, or a pair of texts, on one line as written.
+
+    If that is unknown, return its words without the tokenizer's marks, with the spaces of the text.
+    """
     parts = [""] * (max(tokens.segments) + 1)
     for segment, written in zip(tokens.segments, tokens.written, strict=True):
         parts[segment] += written
-    return printable(" ".join(" ".join(parts).split())) or words_of(tokens)
-
-
-def words_of(tokens: Tokens) -> str:
-    """Return the words of a text without the tokenizer's marks, with the spaces of the text."""
+    if as_written := printable(" ".join(" ".join(parts).split())):
+        return as_written
     text, reached = "", 0
     groups = word_groups(tokens)
     for pieces, word in zip(groups, word_texts(tokens, groups), strict=True):

@@ -229,6 +229,23 @@ class HeadKinds(Result):
 
     def document(self) -> KindsDocument:
         """Return what --json prints."""
+        kinds: list[_KindEntry] = []
+        for judged in self.kinds:
+            kind, silencing = judged.kind, self.silencing.get(judged.kind.name)
+            entry: _KindEntry = {"kind": kind.name, "about": kind.about, "null": kind.null}
+            if judged.why_not:
+                entry["why_not"] = judged.why_not
+            else:
+                entry["heads"] = [list(head) for head in judged.heads]
+                entry["measures"] = [{"on": measure.name, "least": measure.least} for measure in judged.measures]
+            if silencing is not None:
+                entry["silenced"] = {
+                    "output": silencing.output,
+                    "heads": silencing.heads,
+                    "effect": silencing.effect,
+                    "random": list(silencing.random),
+                }
+            kinds.append(entry)
         return {
             "model": self.model.document(),
             "part": self.part,
@@ -236,26 +253,9 @@ class HeadKinds(Result):
             "texts": self.texts,
             "tokens": self.tokens,
             "partial": self.partial,
-            "kinds": [self._kind(one) for one in self.kinds],
+            "kinds": kinds,
             "heads": [self._head(*head) for head in np.ndindex(self.model.layers, self.model.heads)],
         }
-
-    def _kind(self, judged: Judged) -> _KindEntry:
-        kind, silencing = judged.kind, self.silencing.get(judged.kind.name)
-        entry: _KindEntry = {"kind": kind.name, "about": kind.about, "null": kind.null}
-        if judged.why_not:
-            entry["why_not"] = judged.why_not
-        else:
-            entry["heads"] = [list(head) for head in judged.heads]
-            entry["measures"] = [{"on": measure.name, "least": measure.least} for measure in judged.measures]
-        if silencing is not None:
-            entry["silenced"] = {
-                "output": silencing.output,
-                "heads": silencing.heads,
-                "effect": silencing.effect,
-                "random": list(silencing.random),
-            }
-        return entry
 
     def _head(self, layer: int, head: int) -> _HeadEntry:
         def by_kind(name: str) -> dict[str, float]:

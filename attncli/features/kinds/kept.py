@@ -60,13 +60,31 @@ def cache_path(model: "Engine", inputs: Iterable[InputFile], options: Mapping[st
 
 def keep(path: Path, found: HeadKinds, day: str) -> None:
     """Save measurements with their date."""
+
+    def numbers(array: Doubles | None) -> list[list[float | None]] | None:
+        """Return an array as lists for JSON, with null for NaN."""
+        return None if array is None else [[None if np.isnan(one) else float(one) for one in row] for row in array]
+
     content = {
         "day": day,
         "texts": found.texts,
         "tokens": found.tokens,
         "others": list(found.others),
         "about_treebank": list(found.about_treebank),
-        "kinds": [_kind_entry(one) for one in found.kinds],
+        "kinds": [
+            {
+                "kind": judged.kind.name,
+                "why_not": judged.why_not,
+                "measures": [
+                    {"name": one.name, "least": one.least, **{name: numbers(getattr(one, name)) for name in ARRAYS}}
+                    for one in judged.measures
+                ],
+                "beside": {name: numbers(one) for name, one in judged.beside.items()},
+                "details": [[*head, text] for head, text in judged.details.items()],
+                "others": sorted(judged.others),
+            }
+            for judged in found.kinds
+        ],
         "silencing": {name: asdict(one) for name, one in found.silencing.items()},
     }
     keep_newest(path, lambda temporary: temporary.write_text(json.dumps(content), encoding="utf-8"))
@@ -92,27 +110,8 @@ def read(path: Path, model: "Engine") -> tuple[HeadKinds, str] | None:
     return HeadKinds(info, texts, tokens, False, kinds, silencing, others, about), day
 
 
-def _kind_entry(judged: Judged) -> dict[str, Any]:
-    return {
-        "kind": judged.kind.name,
-        "why_not": judged.why_not,
-        "measures": [
-            {"name": one.name, "least": one.least, **{name: _numbers(getattr(one, name)) for name in ARRAYS}}
-            for one in judged.measures
-        ],
-        "beside": {name: _numbers(one) for name, one in judged.beside.items()},
-        "details": [[*head, text] for head, text in judged.details.items()],
-        "others": sorted(judged.others),
-    }
-
-
-def _numbers(array: Doubles | None) -> list[list[float | None]] | None:
-    """Return an array as lists for JSON, with null for NaN."""
-    return None if array is None else [[None if np.isnan(one) else float(one) for one in row] for row in array]
-
-
 def _judged(entry: Any, shape: tuple[int, int]) -> Judged:
-    """Return a kind from its entry. Raises ValueError or similar for an entry that `_kind_entry` did not write."""
+    """Return a kind from its entry. Raises ValueError or similar for an entry that `keep` did not write."""
 
     def array(rows: Any) -> Doubles:
         made = np.array(rows, dtype=np.float64)

@@ -123,12 +123,6 @@ class Draws:
         return mean_at(weights, self.second[:-1], 1 - self.half)
 
 
-def uniform(record: AttentionRecord) -> Doubles:
-    """Return the map of uniform attention under a record's masks, `[layer, head, query, key]`."""
-    allowed = record.masks / np.maximum(record.masks.sum(axis=-1, keepdims=True), 1)
-    return np.broadcast_to(allowed[:, None], record.weights.shape)
-
-
 def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str, KindMeasure]:
     """Return the measures of kinds that show on random tokens, by the names of the kinds."""
     samples: dict[str, list[tuple[Doubles, Doubles]]] = {}
@@ -136,7 +130,8 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
     inner = draws.every[max(DISTANCES) : -max(DISTANCES)]
     for repeated, other in zip(draws.repeated, draws.other, strict=True):
         again, once = model.attend_tokens([repeated, other])
-        chance = uniform(once)
+        allowed = once.masks / np.maximum(once.masks.sum(axis=-1, keepdims=True), 1)
+        chance = np.broadcast_to(allowed[:, None], once.weights.shape)  # uniform attention
         for name, shift in (("self", 0), ("previous", -1), ("next", 1)):
             pair = (mean_at(once.weights, draws.every[1:-1], shift), mean_at(chance, draws.every[1:-1], shift))
             samples.setdefault(name, []).append(pair)
@@ -159,17 +154,6 @@ def on_random_tokens(model: Engine, draws: Draws, advance: _Advance) -> dict[str
     made["offset"] = KindMeasure.of("random tokens", scores, nulls, SHARE)
     content = content_shift(np.array(maps))
     made["content"] = KindMeasure.of("random tokens", content, np.zeros_like(content), MOVES)
-    return made
-
-
-def on_texts(statistics: Statistics) -> dict[str, KindMeasure]:
-    """Return the measures of a corpus, by the names of the kinds."""
-    figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
-    made = {}
-    for kind, figure in figures.items():
-        chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
-        place = statistics.figure(figure), statistics.spread_of(figure)
-        made[kind] = KindMeasure.of_texts("texts", *place, statistics.texts, chance, SHARE)
     return made
 
 
@@ -801,8 +785,13 @@ def _measure(
     """
     with progress(len(lines()), "texts") as advance:
         on_some, beside = on_samples(model, SEED, advance)
-    of_texts = on_texts(statistics) if statistics.texts >= FEWEST else {}
-    measures = {name: [one] for name, one in (of_texts | on_some).items()}
+    measures = {name: [one] for name, one in on_some.items()}
+    if statistics.texts >= FEWEST:
+        figures = {"sink": "first"} | {name: name for name in ("self", "previous", "next", "separator", "punctuation")}
+        for kind, figure in figures.items():
+            chance = np.array([[statistics.uniform(layer, figure) or 0.0] for layer in range(statistics.model.layers)])
+            place = statistics.figure(figure), statistics.spread_of(figure)
+            measures[kind] = [KindMeasure.of_texts("texts", *place, statistics.texts, chance, SHARE)]
     if draws is not None:
         with progress(len(draws.repeated), "random tokens") as advance:
             for name, one in on_random_tokens(model, draws, advance).items():

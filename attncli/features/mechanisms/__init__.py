@@ -289,14 +289,35 @@ class HeadMistakes(MeasuredHead):
         return self._document(mistakes=self.mistakes.document())
 
     def report(self) -> Report:
-        """Show the maps that mistakes change visibly, and a row per mistake."""
-        panels = [
-            Panel(one.mistake.name, one.weights)
-            for one in self.mistakes.made
-            if one.weights is not None and one.moved is not None and not one.moved.own < SEEN
-        ]
-        about = TextLine("the unchanged head, and with known mistakes in its layer", caption=True)
-        parts = [about, self._maps(*panels), _mistakes(self.mistakes), TextLine(HARM)]
+        """Show the maps that mistakes change visibly, and a row per mistake: first the control, then those that show
+        here, then the others with what they need.
+        """
+
+        def harm(moved: "Moved") -> tuple[str, str]:
+            """ "0.420 (0.409)", "0.95" """
+            others = "" if moved.of_others is None else f" ({moved.of_others:.3f})"
+            return f"{moved.own:.3f}{others}", f"{moved.output:.2f}"
+
+        shown, hidden, panels = list[list[str] | None](), [], []
+        if self.mistakes.exchanged is not None:
+            exchanged = harm(self.mistakes.exchanged)
+            shown += [["maps exchanged", *exchanged, "the control: heads have each other's maps"], None]
+        for one in self.mistakes.made:
+            name, about = one.mistake.name, f"{one.mistake.says}\n  {one.mistake.where}"
+            if one.moved is not None:
+                shown.append([name, *harm(one.moved), about])
+                if one.weights is not None and not one.moved.own < SEEN:
+                    panels.append(Panel(name, one.weights))
+            else:
+                why = f"shows only with {one.mistake.needs}" if one.mistake.needs else "does not show here"
+                hidden.append([name, "-", "-", f"{why}\n  {about}"])
+        columns = [
+            Column("mistake"), Column("moved (other heads)"), Column("output"),
+            Column("this computes attention ..., and how people come to do so", "prose", drop=1),
+        ]  # fmt: skip
+        table = Table(columns, [*shown, None, *hidden])
+        caption = TextLine("the unchanged head, and with known mistakes in its layer", caption=True)
+        parts = [caption, self._maps(*panels), table, TextLine(HARM)]
         return self._report(parts, lambda document: document["mistakes"]["made"])
 
 
@@ -376,7 +397,12 @@ class HeadMechanisms(MeasuredHead):
         if self.everything:
             rows = [[Panel("as it is", drawn_map(record, layer, head))], *maps.panels]
             with_own = replace(maps, panels=rows, headings=["the head's own map", *maps.headings])
-            parts += [_claims(self.claims), *captions, with_own]
+            measured = []
+            for claim in self.claims:
+                verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")
+                lines = [claim.statement, *_figures(claim.figures), *([claim.finding] if claim.finding else [])]
+                measured.append([verdict, Cell("\n  ".join(lines))])
+            parts += [Table([Column("verdict"), Column("claim", "prose")], measured), *captions, with_own]
             parts += [_variants(self.variants, self.temperature), TextLine(FIGURES)]
             parts += [_designs(self.own, self.designs), TextLine(CONTROLS)] if self.designs else []
         else:
@@ -477,41 +503,6 @@ def _designs(own: "Figures", designs: "Sequence[Design]") -> Table:
         Column("moved (control)", drop=2), Column("verdict", "name"),
     ]  # fmt: skip
     return Table(columns, rows)
-
-
-def _mistakes(mistakes: "Mistakes") -> Table:
-    """Return the control, then a row per mistake: those that show here, then the others with what they need."""
-
-    def harm(moved: "Moved") -> tuple[str, str]:
-        """ "0.420 (0.409)", "0.95" """
-        others = "" if moved.of_others is None else f" ({moved.of_others:.3f})"
-        return f"{moved.own:.3f}{others}", f"{moved.output:.2f}"
-
-    shown, hidden = list[list[str] | None](), []
-    if mistakes.exchanged is not None:
-        shown += [["maps exchanged", *harm(mistakes.exchanged), "the control: heads have each other's maps"], None]
-    for one in mistakes.made:
-        name, about = one.mistake.name, f"{one.mistake.says}\n  {one.mistake.where}"
-        if one.moved is not None:
-            shown.append([name, *harm(one.moved), about])
-        else:
-            why = f"shows only with {one.mistake.needs}" if one.mistake.needs else "does not show here"
-            hidden.append([name, "-", "-", f"{why}\n  {about}"])
-    columns = [
-        Column("mistake"), Column("moved (other heads)"), Column("output"),
-        Column("this computes attention ..., and how people come to do so", "prose", drop=1),
-    ]  # fmt: skip
-    return Table(columns, [*shown, None, *hidden])
-
-
-def _claims(claims: "Sequence[Claim]") -> Table:
-    """Return the verdict on each claim, and its figures."""
-    rows = []
-    for claim in claims:
-        verdict = Cell("holds") if claim.holds else Cell("DOES NOT HOLD here", "wrong")
-        lines = [claim.statement, *_figures(claim.figures), *([claim.finding] if claim.finding else [])]
-        rows.append([verdict, Cell("\n  ".join(lines))])
-    return Table([Column("verdict"), Column("claim", "prose")], rows)
 
 
 def _figures(figures: dict[str, float]) -> list[str]:

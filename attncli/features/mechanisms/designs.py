@@ -179,9 +179,21 @@ def designs(
     found = []
     for name in choices.names(choices.DesignName) if only is None else (only,):
         if name in positions:
-            found.append(_design_of_positions(head, name, *positions[name], temperature, seed))
+            described, score, mask = positions[name]
+            generator = torch.Generator().manual_seed(seed)
+            made = head.under(score, mask, temperature)
+            orders = [head.shuffled(generator) for _ in range(DRAWS)]
+            controls = [head.under(score, mask, temperature, order=order) for order in orders]
+            verdict, trained = verdict_on_distance(made, [head.own_figures, *controls]), name not in DRAWN
+            verdict = verdict if trained else f"{verdict}, in this draw"
+            found.append(Design(name, described, trained, made, SHUFFLED, controls, verdict))
         elif name in groups:
-            found.append(_design_of_shared_keys(head, name, groups[name], temperature))
+            described, made = f"keys of {groups[name]} heads", with_shared_keys(head, groups[name], temperature)
+            others = [head.key[other].expand_as(head.key) for other in range(len(head.key)) if other != head.number]
+            controls = [head.under(head.score, temperature=temperature, key=keys) for keys in others]
+            nearer = made.moved < min(control.moved for control in controls) - SAME
+            verdict = "nearer than any other head's" if nearer else "as with another head's"
+            found.append(Design(name, described, True, made, OTHERS, controls, verdict))
     return found
 
 
@@ -222,30 +234,6 @@ def _disentangled(attention: MultiHeadAttention) -> Disentangled:
     return score
 
 
-def _design_of_positions(
-    head: HeadInLayer,
-    name: str,
-    described: str,
-    score: PositionalScore | None,
-    mask: Tensor | None,
-    temperature: float,
-    seed: int,
-) -> Design:
-    """Return a design of positions, and as controls the same with the real tokens in a shuffled order.
-
-    It looks nearer if its weight is nearer than the head's own and than that of every control.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    orders = [head.shuffled(generator) for _ in range(DRAWS)]
-    found = head.under(score, mask, temperature)
-    controls = [head.under(score, mask, temperature, order=order) for order in orders]
-    verdict = verdict_on_distance(found, [head.own_figures, *controls])
-    trained = name not in DRAWN
-    return Design(
-        name, described, trained, found, SHUFFLED, controls, verdict if trained else f"{verdict}, in this draw"
-    )
-
-
 def verdict_on_distance(found: Figures, others: Sequence[Figures]) -> str:
     """Describe whether a map looks nearer or further than all the others, by more than rounding."""
     distances = [one.distance for one in others]
@@ -262,21 +250,6 @@ def group_sizes(head: HeadInLayer) -> list[int]:
     assert head.attention is not None
     heads, already = len(head.key), len(head.attention.group(head.number))
     return [size for size in range(already, heads + 1, already) if heads % size == 0]
-
-
-def _design_of_shared_keys(head: HeadInLayer, name: str, size: int, temperature: float) -> Design:
-    """Return the design with the mean of its group's keys, and as controls the head with the keys of every
-    other head.
-    """
-    found = with_shared_keys(head, size, temperature)
-    controls = [
-        head.under(head.score, temperature=temperature, key=head.key[other].expand_as(head.key))
-        for other in range(len(head.key))
-        if other != head.number
-    ]
-    nearer = found.moved < min(control.moved for control in controls) - SAME
-    verdict = "nearer than any other head's" if nearer else "as with another head's"
-    return Design(name, f"keys of {size} heads", True, found, OTHERS, controls, verdict)
 
 
 def with_shared_keys(head: HeadInLayer, size: int, temperature: float = 1.0) -> Figures:

@@ -70,23 +70,25 @@ class HeadInLayer:
 
     @classmethod
     def of(cls, model: Engine, head: OneHead) -> "HeadInLayer":
+        record, device = head.record, "cpu" if head.x is None else model.device
+        [layer], [number] = record.layers, record.heads
+        of_text: dict[str, Any] = {
+            "mask": torch.from_numpy(record.mask_of(layer).copy()).to(device),
+            "real": ~torch.tensor(record.tokens.padding, device=device),
+            "positions": torch.tensor(record.tokens.positions, device=device),
+            "counted": counted_queries(record, layer),
+            "own": record.map(layer, number),
+        }
         if head.x is None:
-            return cls.with_unknown_projections(head)
-        layer = model.network.layer(head.record.layers[0])
+            query, key, vectors = torch.from_numpy(head.query), torch.from_numpy(head.key), record.vectors
+            assert vectors is not None
+            scores = torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0))
+            sink = vectors.sink(layer, number)
+            return cls(None, None, 0, query[None], key[None], **of_text, scores=scores, sink=sink)
+        whole = model.network.layer(layer)
         with torch.inference_mode():
-            query, key, _ = layer.attention.project(torch.from_numpy(head.x).to(model.device)[None])
-        number = head.record.heads[0]
-        return cls(layer.attention, layer.score, number, query[0], key[0], **_of_text(head, model.device))
-
-    @classmethod
-    def with_unknown_projections(cls, head: OneHead) -> "HeadInLayer":
-        """Build a head whose projections are unknown."""
-        [layer], [number] = head.record.layers, head.record.heads
-        query, key, vectors = torch.from_numpy(head.query), torch.from_numpy(head.key), head.record.vectors
-        assert vectors is not None
-        scores = torch.from_numpy(np.sum(list(vectors.parts(layer, number).values()), axis=0))
-        sink = vectors.sink(layer, number)
-        return cls(None, None, 0, query[None], key[None], **_of_text(head, "cpu"), scores=scores, sink=sink)
+            query, key, _ = whole.attention.project(torch.from_numpy(head.x).to(device)[None])
+        return cls(whole.attention, whole.score, number, query[0], key[0], **of_text)
 
     @property
     def own_figures(self) -> Figures:
@@ -138,19 +140,6 @@ class HeadInLayer:
         places = order[self.real.cpu()]
         order[places] = places[torch.randperm(len(places), generator=generator)]
         return order.to(self.real.device)
-
-
-def _of_text(head: OneHead, device: str | torch.device) -> dict[str, Any]:
-    """Return the fields of `HeadInLayer` that depend on the text."""
-    record = head.record
-    [layer], [number] = record.layers, record.heads
-    return {
-        "mask": torch.from_numpy(record.mask_of(layer).copy()).to(device),
-        "real": ~torch.tensor(record.tokens.padding, device=device),
-        "positions": torch.tensor(record.tokens.positions, device=device),
-        "counted": counted_queries(record, layer),
-        "own": record.map(layer, number),
-    }
 
 
 def distances(weights: Floats) -> Doubles:

@@ -232,7 +232,25 @@ class Probed(Result):
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
             "candidates": candidates(self.treebank.tally, self.measured),
-            "relations": [self._relation(one) for one in self.relations],
+            "relations": [
+                {
+                    "relation": best.relation,
+                    "layer": best.layer,
+                    "head": best.head,
+                    "direction": best.direction,
+                    "accuracy": best.accuracy,
+                    "offset": best.offset,
+                    "offset_accuracy": best.offset_accuracy,
+                    "count": best.count,
+                    "interval": {"low": low, "high": high},
+                    "chance": best.chance,
+                    "verdict": best.verdict,
+                    "few": best.count < FEWEST_WORDS,
+                    "heads": self.shares(best.relation),
+                }
+                for best in self.relations
+                for low, high in [best.interval or (None, None)]
+            ],
             "trees": {
                 "edges": self.measured.edges,
                 "neighbours": self.measured.chain_edges / self.measured.edges,
@@ -242,24 +260,6 @@ class Probed(Result):
         if self.kind == "encoder":
             del document["kind"]
         return document
-
-    def _relation(self, best: BestHead) -> RelationEntry:
-        low, high = best.interval or (None, None)
-        return {
-            "relation": best.relation,
-            "layer": best.layer,
-            "head": best.head,
-            "direction": best.direction,
-            "accuracy": best.accuracy,
-            "offset": best.offset,
-            "offset_accuracy": best.offset_accuracy,
-            "count": best.count,
-            "interval": {"low": low, "high": high},
-            "chance": best.chance,
-            "verdict": best.verdict,
-            "few": best.count < FEWEST_WORDS,
-            "heads": self.shares(best.relation),
-        }
 
     def report(self) -> Report:
         """Show the best head of each relation, the trees of each layer, and both as bars."""

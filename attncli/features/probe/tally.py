@@ -77,7 +77,14 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the tally of both; the sentences of `other` come later."""
-        return Tally(*(_added(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)))
+        sums: list[Any] = []
+        for one in fields(self):
+            mine, more = getattr(self, one.name), getattr(other, one.name)
+            if isinstance(mine, dict):  # counts by key
+                sums.append({**mine, **{key: mine[key] + of if key in mine else of for key, of in more.items()}})
+            else:
+                sums.append(mine + more)
+        return Tally(*sums)
 
     def plus(self, maps: Floats, sentence: TreeSentence) -> "Tally":
         """Return the tally with one more sentence, given its maps `[layer, head, unit, unit]` (`word_maps`)."""
@@ -184,13 +191,6 @@ def tally(read: Iterable[tuple[AttentionRecord | str, TreeSentence]], nothing: T
         else:
             so_far = so_far.plus(word_maps(record), sentence)
         yield so_far
-
-
-def _added(one: Any, other: Any) -> Any:
-    """Return the sum of two counts, or of two tables of counts by key."""
-    if not isinstance(one, dict):
-        return one + other
-    return {**one, **{key: one[key] + more if key in one else more for key, more in other.items()}}
 
 
 # --- maximum spanning trees -----------------------------------------------------------------------------

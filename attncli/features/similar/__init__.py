@@ -6,7 +6,7 @@ This is exact if the embedding is a sum over tokens (`credit`). It credits the l
 contextual: each depends on the full text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -263,7 +263,16 @@ class Similarity(Result):
                 TextLine(IMPORTANCE),
             ],
             self.document,
-            lambda _: self._rows(),
+            lambda _: (
+                {
+                    "index": row,
+                    "key_index": column,
+                    "token": self.tokens.text[row],
+                    "key_token": self.key_tokens.text[column],
+                    "contribution": float(contribution),
+                }
+                for (row, column), contribution in np.ndenumerate(self.contributions)
+            ),
             picture=[TextLine(UP, caption=True), self._map()],
             next=following if self.offers else None,
         )
@@ -276,16 +285,6 @@ class Similarity(Result):
         )
         panel = Panel(name, self.contributions)
         return Maps([[panel]], first, second, scale="contribution to the cosine", signed=True)
-
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        for (row, column), contribution in np.ndenumerate(self.contributions):
-            yield {
-                "index": row,
-                "key_index": column,
-                "token": self.tokens.text[row],
-                "key_token": self.key_tokens.text[column],
-                "contribution": float(contribution),
-            }
 
 
 @dataclass(frozen=True)
@@ -310,12 +309,11 @@ class Cosines(Result):
             [model_name(self.model.full_name), f"cosines of {len(self.texts)} texts"],
             [Maps([[Panel("cosine", self.values)]], texts, texts, scale="cosine", signed=True)],
             self.document,
-            lambda _: self._rows(),
+            lambda _: (
+                {"text": one, "other": other, "cosine": float(cosine)}
+                for (one, other), cosine in np.ndenumerate(self.values)
+            ),
         )
-
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        for (one, other), cosine in np.ndenumerate(self.values):
-            yield {"text": one, "other": other, "cosine": float(cosine)}
 
 
 VECTORS = (

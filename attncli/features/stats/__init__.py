@@ -174,7 +174,15 @@ class StatsResult(Result):
         statistics, by = self.statistics, self.by
         atlas = Atlas(statistics, by)
         layers, heads = range(statistics.model.layers), range(statistics.model.heads)
-        panel = Panel("", statistics.figure(by), _caption(atlas))
+        if by == "entropy":
+            low, high = statistics.entropy_limit.min(), statistics.entropy_limit.max()
+            uniform = f"{high:.2f}" if low == high else f"{low:.2f} to {high:.2f} (depending on the layer's window)"
+            caption = f"entropy in nats: 0 attends to one token, {uniform} to all tokens equally"
+        elif by == "distance":
+            caption = f"distance in tokens: up to {atlas.top:.1f}"
+        else:
+            caption = f"{by.replace('_', ' ')}, share of the weight: 0 to 1"
+        panel = Panel("", statistics.figure(by), caption)
         grid = HeadGrid([panel], layers, heads, by, most=atlas.top, linear=by in OPEN_ENDED)
         strongest = max(statistics.heads, key=lambda head: head.figures["strongest" if by == "entropy" else by])
         other = {"saved": None, "model": statistics.model.name, "mask": statistics.mask} if self.saved else {}
@@ -192,17 +200,6 @@ class StatsResult(Result):
             partial=statistics.partial and not self.saved,
             next=NextCommand("run", {"layer": strongest.layer, "head": strongest.head, **other}),
         )
-
-
-def _caption(atlas: Atlas) -> str:
-    """Return the unit and the range of the statistic that colours the heads."""
-    if atlas.by == "entropy":
-        low, high = atlas.statistics.entropy_limit.min(), atlas.statistics.entropy_limit.max()
-        uniform = f"{high:.2f}" if low == high else f"{low:.2f} to {high:.2f} (depending on the layer's window)"
-        return f"entropy in nats: 0 attends to one token, {uniform} to all tokens equally"
-    if atlas.by == "distance":
-        return f"distance in tokens: up to {atlas.top:.1f}"
-    return f"{atlas.by.replace('_', ' ')}, share of the weight: 0 to 1"
 
 
 def _clearest_table(statistics: Statistics) -> Table:

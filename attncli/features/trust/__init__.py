@@ -388,6 +388,18 @@ class TrustResult(Result):
         document = self.document()
         name, mask = model_name(self.model.full_name), f"mask {self.answer.mask}"
         asked = {name: getattr(self.asking, name) for name in ("similar_to", "ask", "target", "at", "task")}
+        rows = {name.replace("gradient", "grad"): row for name, row in self.importances.items()}
+        rows["deleted alone"] = np.abs(self.alone)
+        tokens = [self.tokens.shown[place] for place in self.erasable]
+        # Ranks are comparable between methods.
+        behind = [np.less.outer(row, row).sum(axis=0) / (len(tokens) - 1) for row in rows.values()]
+        ranks = Maps(
+            [[Panel("", np.array(behind, np.float32))]],
+            MapAxis("tokens by", list(rows)),
+            MapAxis("token", tokens),
+            scale="share of the other tokens ranked behind",
+            most=1.0,
+        )
         return Report(
             [name, str(self.answer), mask, token_count(self.tokens)],
             [
@@ -398,7 +410,7 @@ class TrustResult(Result):
             ],
             lambda: document,
             itemgetter("rankings"),
-            picture=[*([TextLine(DIVIDED, caption=True)] if self.sinks else []), _ranks_map(self)],
+            picture=[*([TextLine(DIVIDED, caption=True)] if self.sinks else []), ranks],
             next=NextCommand("ablate", asked),
         )
 
@@ -502,19 +514,3 @@ def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
         f"least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
     return [Table(columns, rows), *map(TextLine, notes)]
-
-
-def _ranks_map(found: TrustResult) -> Maps:
-    """Return a map of ranks, which are comparable between methods: a row per ranking, and one for tokens deleted
-    alone."""
-    rows = {name.replace("gradient", "grad"): row for name, row in found.importances.items()}
-    rows["deleted alone"] = np.abs(found.alone)
-    tokens = [found.tokens.shown[place] for place in found.erasable]
-    behind = [np.less.outer(row, row).sum(axis=0) / (len(tokens) - 1) for row in rows.values()]
-    return Maps(
-        [[Panel("", np.array(behind, np.float32))]],
-        MapAxis("tokens by", list(rows)),
-        MapAxis("token", tokens),
-        scale="share of the other tokens ranked behind",
-        most=1.0,
-    )

@@ -18,7 +18,6 @@ from attncli.base.arrays import Doubles
 from attncli.effects.change import Reweigh, Unchanged, uniform
 from attncli.effects.question import Question
 from attncli.models.block import Block
-from attncli.text.tokens import Tokens
 
 OWN, OTHER, REORDERED = range(3)  # texts, each with its own permutations
 SEEDS = 2**32  # seeds that torch's generator on a CPU distinguishes
@@ -69,16 +68,9 @@ def replace_weights(
     *found, by_uniform = question.effects([*permuted(OWN), flat], advance=advance, others=[*beside, flat])
     generator, control = np.random.default_rng([seed, REORDERED]), []
     for change, other in zip(permuted(REORDERED), beside, strict=True):
-        tokens = _move_tokens(text.tokens, places, generator.permutation(places).tolist())
-        moved = question.with_other_text(Unchanged.of(text.model, tokens, text.mask))
+        source = np.arange(len(text.tokens))
+        source[list(places)] = generator.permutation(places)
+        lists = {name: [getattr(text.tokens, name)[place] for place in source] for name in ("ids", "text", "shown")}
+        moved = question.with_other_text(Unchanged.of(text.model, replace(text.tokens, **lists), text.mask))
         control += moved.effects([change], advance=advance, others=[other]).tolist()
     return np.array(found), np.array(control), float(by_uniform)
-
-
-def _move_tokens(tokens: Tokens, places: Sequence[int], order: Sequence[int]) -> Tokens:
-    """Return the text with the tokens of `order` at these positions."""
-    source = list(range(len(tokens)))
-    for place, taken in zip(places, order, strict=True):
-        source[place] = taken
-    names = ("ids", "text", "shown")
-    return replace(tokens, **{name: [getattr(tokens, name)[place] for place in source] for name in names})

@@ -57,7 +57,7 @@ from attncli.live.explorer.panes import (
 from attncli.live.explorer.writing import shared
 from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, freeze_objects
 from attncli.models.opening import Opening
-from attncli.record import ModelInfo, save_records
+from attncli.record import save_records
 from attncli.record.display import model_name
 from attncli.record.record import SUFFIXES as RECORDS
 from attncli.record.selection import Input as Texts
@@ -128,11 +128,6 @@ def bindings() -> list[BindingType]:
             shown = TOGETHER.get(key) or SHOWN.get(key)
             made.append(Binding(key, action, name or help, show=first, key_display=shown, priority=key in ALWAYS))
     return made
-
-
-def display_keys(keys: str) -> str:
-    """Return keys as a user reads them."""
-    return " ".join(SHOWN.get(key, key) for key in keys.split(","))
 
 
 # --- fields --------------------------------------------------------------------------------------------
@@ -238,7 +233,7 @@ class KeysDialog(ModalScreen[None]):
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
         for keys, _, _, help in KEYS:
-            table.add_row(display_keys(keys), help)
+            table.add_row(" ".join(SHOWN.get(key, key) for key in keys.split(",")), help)
         with VerticalScroll():
             yield Static(table)
 
@@ -562,24 +557,6 @@ class Explorer(App[None]):
         if running is not None and running.long:
             self.name_work(running)
 
-    def stop_work(self) -> bool:
-        """Stop the work that `show_work` names, and return to the last answer. Return False if there is none."""
-        running = self.work or self.saving
-        if running is None or not running.long:
-            return False
-        running.stopped = True
-        running.dropped.set()
-        if running is self.work:
-            self.newest.stop()
-            self.work = None
-            self.return_to_answer()
-        else:
-            self.saving = None
-        if isinstance(running, WritingJob) and running.ids != running.state.written:
-            self.show_written(running)  # what it wrote so far stays
-        self.say(f"stopped {running.name}")
-        return True
-
     def return_to_answer(self) -> None:
         """Return to the state of the last answer, if there is one, with the selection unchanged."""
         if self.answer is not None:
@@ -629,7 +606,16 @@ class Explorer(App[None]):
         self.redraw(keep=known and not self.named)
         self.named = False
         if first:
-            self.hold_first(answer.record.model)
+            model, (layer, head) = answer.record.model, self.begin
+            try:
+                if layer is None and head is not None and all_name_layers(head):
+                    layer, head = map(str, choose_head("all", head, model.layers, model.heads))
+                if layer is not None:
+                    self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
+                if head is not None:
+                    self.hold(head=select_one(head, model.heads, "head"))
+            except RequestError as error:
+                self.say(str(error), wrong=True)
             self.ask_usual()
             self.set_timer(IDLE, lambda: self.wake(answer.state.model))
         elif self.work is None:
@@ -676,19 +662,6 @@ class Explorer(App[None]):
         self.state = replace(self.state, **finding.selection)
         if self.effect is not None and self.state.layer is not None and self.state.head is not None:
             self.effect = (self.state.layer, self.state.head), self.effect[1]
-
-    def hold_first(self, model: ModelInfo) -> None:
-        """Select the head that was named on the command line."""
-        layer, head = self.begin
-        try:
-            if layer is None and head is not None and all_name_layers(head):
-                layer, head = map(str, choose_head("all", head, model.layers, model.heads))
-            if layer is not None:
-                self.hold(layer=select_one(layer, model.layers, "layer"), head=0)
-            if head is not None:
-                self.hold(head=select_one(head, model.heads, "head"))
-        except RequestError as error:
-            self.say(str(error), wrong=True)
 
     def show_error(self, error: str, state: ScreenState | None) -> None:
         """Show an error, and return to the state of the last answer if the current one has none."""
@@ -806,12 +779,26 @@ class Explorer(App[None]):
             self.hold(query=self.state.key, key=self.state.query)
 
     def action_let_go(self) -> None:
-        if self.stop_work():
-            self.show_text()
-        elif self.focused is self.field:
-            self.leave_field()
+        """Stop the work that `show_work` names, and return to the last answer. Without work, clear the selection."""
+        running = self.work or self.saving
+        if running is None or not running.long:
+            if self.focused is self.field:
+                self.leave_field()
+            else:
+                self.hold(query=None, key=None)
+            return
+        running.stopped = True
+        running.dropped.set()
+        if running is self.work:
+            self.newest.stop()
+            self.work = None
+            self.return_to_answer()
         else:
-            self.hold(query=None, key=None)
+            self.saving = None
+        if isinstance(running, WritingJob) and running.ids != running.state.written:
+            self.show_written(running)  # what it wrote so far stays
+        self.say(f"stopped {running.name}")
+        self.show_text()
 
     def action_special(self) -> None:
         self.hold(special=not self.state.special, query=None, key=None)
@@ -844,8 +831,9 @@ class Explorer(App[None]):
         head = self.state.layer, self.state.head
         if self.effect is not None and self.effect[0] == head:  # pressed again: restore the head silenced before
             head = self.effect[1]
-        silenced = self.state.toggle_silenced(*head)
         restored = head in self.state.without
+        without = tuple(sorted({*self.state.without} ^ {head}))
+        silenced = replace(self.state, without=without, against="whole" if without else "")
         self.change(replace(silenced, layer=head[0], head=head[1]) if restored else silenced)
         self.follow, self.effect = not restored, None if restored else (head, head)
 

@@ -111,12 +111,6 @@ class ScreenState:
             made = replace(made, key=None)
         return made
 
-    def toggle_silenced(self, layer: int, head: int) -> "ScreenState":
-        """Return the state with this head silenced, or no longer silenced, compared with the model with every head."""
-        others = tuple(one for one in self.without if one != (layer, head))
-        without = others if len(others) < len(self.without) else tuple(sorted((*others, (layer, head))))
-        return replace(self, without=without, against="whole" if without else "")
-
     def with_text(self, text: Input) -> "ScreenState":
         """Return the state with another text, and without written tokens."""
         return replace(self, text=text, written=(), written_without=None, earlier=())
@@ -192,21 +186,17 @@ def screen_content(
     else:
         findings = record_findings(record, telling)
     made = replace(made, findings=findings)
-    return with_written(session, made) if state.written else made
-
-
-def with_written(session: Session, content: ScreenContent) -> ScreenContent:
-    """Return the content with the tokens that the model wrote, and those that they replace."""
-    state = content.state
+    if not state.written:
+        return made
     text = session.text(state.session_request())
     start = len(text) - len(state.written)
-    groups = [] if in_stretches(content.record) else axes_of(Grouping(unit=state.unit), text.plain).queries.groups
+    groups = [] if in_stretches(record) else axes_of(Grouping(unit=state.unit), text.plain).queries.groups
     written, earlier, said = text.shown[start:], list[str](), list[str]()
     if state.earlier:
         earlier = session.text(replace(state, written=state.earlier).session_request()).shown[start:]
         said = [describe_rewriting(written, earlier, shared(state.written, state.earlier))]
     known = [group[-1] + 1 - start for group in groups]
-    return replace(content, said=said, written=written, earlier=earlier, known=known)
+    return replace(made, said=said, written=written, earlier=earlier, known=known)
 
 
 # --- panes ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from attncli.analysis.difference import Difference
 from attncli.analysis.edges import Edge, written_tokens
-from attncli.base.arrays import Doubles
 from attncli.base.printable import printable, visible
 from attncli.live.explorer.findings import ARROW
 from attncli.live.explorer.window import mark
@@ -73,7 +72,11 @@ def written_findings(
     """
     keys = numbered_names(record.keys)
     before = {} if moved is None else {one.place: one.probability for one in written_tokens(moved.first, [])}
-    changes = None if moved is None else _changes(moved, without)
+    changes = None
+    if moved is not None:  # [layer, head, query, key]; those of silenced heads are 0
+        changes = np.nan_to_num(moved.second.weights.astype("float64") - moved.first.weights)
+        for silenced in without:
+            changes[moved.second.layers.index(silenced[0]), moved.second.heads.index(silenced[1])] = 0
     findings = []
     for token in written_tokens(record, found):
         name, chance = visible(record.tokens.shown[token.place]), percent(token.probability)
@@ -95,14 +98,6 @@ def written_findings(
 def percent(probability: float | None) -> str:
     """Format a probability as "4.5%" or "45%"; "-" if it is not among the most likely."""
     return "-" if probability is None else f"{100 * probability:.{1 if probability < 0.0995 else 0}f}%"
-
-
-def _changes(moved: Difference, without: Sequence[tuple[int, int]]) -> Doubles:
-    """Return the changes of all weights, `[layer, head, query, key]`; those of silenced heads as 0."""
-    changes = moved.second.weights.astype("float64") - moved.first.weights
-    for layer, head in without:
-        changes[moved.second.layers.index(layer), moved.second.heads.index(head)] = 0
-    return np.nan_to_num(changes)
 
 
 # --- lines

@@ -238,12 +238,18 @@ def records_of(site: Site, page_request: PageRequest, watch: Watch) -> list[Atte
 
     Raises RequestError as `answer` does.
     """
-    asked = request_of(site, page_request)
+    asked, head = request_of(site, page_request), page_request.head
     # Norms and units of several words have no q and k.
-    if page_request.head is None or site.request.measure != "weight" or site.request.grouping.long_units:
+    if head is None or site.request.measure != "weight" or site.request.grouping.long_units:
         found = site.session.records(asked, watch)
     else:
-        found = with_vectors(site, asked, page_request.head, watch)
+        found = []
+        [tokens] = site.session.engine(asked.model).tokenizer.encode_each([asked.text], None)
+        if len(tokens) + len(asked.written) <= SHORT:
+            found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
+        if not found or found[0].vectors is None or head not in found[0].vectors.heads:
+            of_one = replace(asked.request, vectors=f"{head[0]}.{head[1]}")
+            found = site.session.records(replace(asked, request=of_one), watch)
     records = [row_shares(site.hide_model_path(record)) for record in found]
     if in_stretches(records[0]):  # usual weights are those between words
         return records
@@ -257,16 +263,6 @@ def request_of(site: Site, page_request: PageRequest) -> SessionRequest:
     return SessionRequest(
         page_request.model, page_request.text, site.request, site.masks, without, written=page_request.written
     )
-
-
-def with_vectors(site: Site, asked: SessionRequest, head: tuple[int, int], watch: Watch) -> list[AttentionRecord]:
-    [tokens] = site.session.engine(asked.model).tokenizer.encode_each([asked.text], None)
-    if len(tokens) + len(asked.written) <= SHORT:
-        found = site.session.records(replace(asked, vectors=ALL_OF_SHORT), watch)
-        if found[0].vectors is not None and head in found[0].vectors.heads:
-            return found
-    of_one = replace(asked.request, vectors=f"{head[0]}.{head[1]}")
-    return site.session.records(replace(asked, request=of_one), watch)
 
 
 def describe_truncation(site: Site, page_request: PageRequest, record: AttentionRecord) -> str:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
     from attncli.live.server.guard import Lock
-    from attncli.page.document import LivePage
 
 BACKLOG = 128  # connections that the system queues
 LONGEST_HEAD = 2**14  # bytes of a request's head
@@ -84,14 +83,21 @@ def server_of(site: Site, lock: "Lock") -> "Server":
     """Build the server, its page, and a warmed-up model. Raises RequestError as `serve` does."""
     import uvicorn
 
+    from attncli.live.server import app as answers
     from attncli.live.server import guard as limits
-    from attncli.live.server.app import make_app
+    from attncli.page import Start
+    from attncli.page.document import live_page
 
-    page = first_page(site)
+    shown, model = next(iter(site.names.items()))
+    first = answers.PageRequest("", model, site.texts[0], None, True)
+    records = answers.records_of(site, first, Watch())
+    texts = [{"text": one.text, "pair": one.pair} for one in site.texts]
+    live = {"model": shown, "models": list(site.names), "texts": texts, "unit": site.request.grouping.unit}
+    page = live_page(records, Start(words=site.words), answers.choose_advice(site, first, records[0]), live)
     warm(site)
     return uvicorn.Server(
         uvicorn.Config(
-            make_app(site, page, lock),
+            answers.make_app(site, page, lock),
             http=limits.Connection,
             ws="none",
             loop="asyncio",
@@ -107,21 +113,6 @@ def server_of(site: Site, lock: "Lock") -> "Server":
             timeout_graceful_shutdown=ENDING,
         )
     )
-
-
-def first_page(site: Site) -> "LivePage":
-    """Build the initial page with the first text. Raises RequestError as `Session.records` does."""
-    from attncli.live.server import app as answers
-    from attncli.live.server.app import PageRequest
-    from attncli.page import Start
-    from attncli.page.document import live_page
-
-    shown, model = next(iter(site.names.items()))
-    page_request = PageRequest("", model, site.texts[0], None, True)
-    records = answers.records_of(site, page_request, Watch())
-    texts = [{"text": one.text, "pair": one.pair} for one in site.texts]
-    live = {"model": shown, "models": list(site.names), "texts": texts, "unit": site.request.grouping.unit}
-    return live_page(records, Start(words=site.words), answers.choose_advice(site, page_request, records[0]), live)
 
 
 def warm(site: Site) -> None:

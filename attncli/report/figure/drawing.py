@@ -204,7 +204,8 @@ def draw_bars(
     other. They end in an arrow if there is `more` weight than their range. Return the lower end of the last.
     """
     unit = layout.unit
-    room = bar_height(layout, len(bars)) / len(bars)
+    shortest, longest = SHORTEST_BAR * unit * len(bars), LONGEST_BAR * unit  # of all bars together
+    room = min(max(layout.bottom - layout.tops[0], shortest), max(shortest, longest)) / len(bars)
     high = room - (BAR_GAP * unit if len(bars) > 1 else 0)
     tops = [layout.tops[0] + number * room for number in range(len(bars))]
     if len(bars) == len(layout.tops) and len(layout.lefts) == 1 and layout.high >= SHORTEST_BAR * unit:
@@ -214,18 +215,14 @@ def draw_bars(
         how: dict[str, Any] = {"extend": "max" if more else "neither"}
         ticks: Any = MaxNLocator(5 if len(bars) == 1 else 3)
         if isinstance(colours.norm, PowerNorm):
-            ticks = root_ticks(colours.norm.vmax or 1.0)
+            most = colours.norm.vmax or 1.0
+            power = 10.0 ** math.ceil(math.log10(most))
+            ticks = [root * power for root in ROOTS if root * power <= most]
             how["format"] = "%g"
         name = "\n".join(fonts.wrap_line(scale, layout.note_size, high, wording.families))
         made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, **how)
         made.ax.tick_params(length=3 * unit)
     return tops[-1] + high
-
-
-def root_ticks(most: float) -> list[float]:
-    """Return round numbers from 0 to at most `most`, far enough apart where colours go by the square root."""
-    power = 10.0 ** math.ceil(math.log10(most))
-    return [root * power for root in ROOTS if root * power <= most]
 
 
 def bar_at(
@@ -244,12 +241,6 @@ def bar_at(
     bar.ax.tick_params(labelsize=size, colors=INK, width=0.6, length=2)
     bar.outline.set(linewidth=0.6, edgecolor=FAINT)
     return bar
-
-
-def bar_height(layout: PictureLayout, bars: int) -> float:
-    """Return the height of the colour bars together: that of the maps, within limits."""
-    shortest, longest = SHORTEST_BAR * layout.unit * bars, LONGEST_BAR * layout.unit
-    return min(max(layout.bottom - layout.tops[0], shortest), max(shortest, longest))
 
 
 # --- the legend of heads ------------------------------------------------------------------------------
