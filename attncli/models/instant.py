@@ -358,15 +358,6 @@ class NumpyLayer(NamedTuple):
         return self.network.linear(f"{self.name}.feed_forward.down", wide)
 
 
-def load_parameters(checkpoint: Checkpoint, network: NumpyNetwork, module: str) -> None:
-    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
-    start = f"{module}."
-    names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
-    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
-    network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
-    network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
-
-
 # --- the model ------------------------------------------------------------------------------------------
 
 MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (tests/bench)
@@ -399,7 +390,11 @@ class Instant(OwnModel):
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
 
     def read(self, module: str) -> None:
-        load_parameters(self.checkpoint, self.network, module)
+        network, start = self.network, f"{module}."
+        names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
+        read = read_parameters(self.checkpoint, network.config, module, names, np.dtype("float32"))
+        network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
+        network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
 
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Floats:
         return np.zeros(shape, self.dtype) if zeros else np.empty(shape, self.dtype)
@@ -469,22 +464,23 @@ class Instant(OwnModel):
         return self.next_token is not None
 
     def predictions(self, texts: Sequence[Tokens], hidden: Sequence[Floats]) -> list[PredictionSummary | None]:
-        return [self.predict_next(*one) for one in zip(texts, hidden, strict=True)]
-
-    def predict_next(self, tokens: Tokens, hidden: Floats) -> PredictionSummary:
-        """Return the most likely next tokens from the last hidden states `[token, hidden_size]`."""
         assert self.next_token is not None
-        rows, softcap = tokens.real[-1:], self.next_token.scores.softcap
-        values = hidden[rows] @ self.score_weight.T
-        if softcap is not None:
-            values = np.float32(softcap) * np.tanh(values / np.float32(softcap))
-        if not np.isfinite(values).all():
-            raise RequestError(
-                f"the output next of {self.place.name} is too large for float32: use another --dtype, or check whether "
-                "the weights are damaged"
-            )
-        made = Prediction("next", "next", self.vocabulary(), values, softmax(values).weights)
-        return PredictionSummary("next", "next", True, answers_of(made, rows, tokens, self.tokenizer.notation))
+        softcap = self.next_token.scores.softcap
+        found: list[PredictionSummary | None] = []
+        for tokens, vectors in zip(texts, hidden, strict=True):
+            rows = tokens.real[-1:]
+            values = vectors[rows] @ self.score_weight.T
+            if softcap is not None:
+                values = np.float32(softcap) * np.tanh(values / np.float32(softcap))
+            if not np.isfinite(values).all():
+                raise RequestError(
+                    f"the output next of {self.place.name} is too large for float32: use another --dtype, or check "
+                    "whether the weights are damaged"
+                )
+            made = Prediction("next", "next", self.vocabulary(), values, softmax(values).weights)
+            answers = answers_of(made, rows, tokens, self.tokenizer.notation)
+            found.append(PredictionSummary("next", "next", True, answers))
+        return found
 
     def may_predict(self, texts: Iterable[Tokens]) -> bool:
         """Return True if the checkpoint may have a prediction for any of these texts, other than an embedding."""
