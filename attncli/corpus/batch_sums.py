@@ -109,8 +109,12 @@ class BatchSums(Tap):
     def weights(self, part: Block, weights: Tensor) -> None:
         assert self.part is not None
         counted, (_, logarithms, *spare) = self.part
-        lengths = None if self.lengths is None else self.lengths[:, list(part.numbers), part.keys]
-        rows = prepare_weights(self.units[part.run.number], weights, part.queries, lengths, spare)
+        if self.lengths is not None:
+            lengths = self.lengths[:, list(part.numbers), part.keys]
+            weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
+        rows = self.units[part.run.number].merge(weights, part.queries)
+        if self.lengths is not None:  # norms count as shares; a row of zeros stays unchanged
+            rows.div_(rows.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(rows.dtype).tiny))
         if rows.shape != logarithms.shape:
             logarithms = torch.empty_like(rows)
         sums = sum_statistics(rows, logarithms, counted.factors, counted.counts).cpu().numpy()
@@ -271,21 +275,6 @@ class Units:
 
 
 # --- sums of weights ----------------------------------------------------------------------------------
-
-
-def prepare_weights(
-    units: Units, weights: Tensor, queries: slice, lengths: Tensor | None, spare: Sequence[Tensor]
-) -> Tensor:
-    """Return weights as they are counted: merged into words if requested, and for norms as shares.
-
-    spare: memory for norms.
-    """
-    if lengths is not None:
-        weights = torch.mul(weights, lengths[..., None, :], out=spare[0])
-    weights = units.merge(weights, queries)
-    if lengths is not None:  # a row of zeros stays unchanged
-        weights.div_(weights.sum(dim=-1, keepdim=True).clamp_min_(torch.finfo(weights.dtype).tiny))
-    return weights
 
 
 def sum_statistics(weights: Tensor, logarithms: Tensor, factors: Tensor, counts: Tensor) -> Tensor:

@@ -115,8 +115,14 @@ def direct_paths(question: LabelQuestion) -> dict[int, DirectPath]:
     with torch.inference_mode(False), torch.enable_grad(), _frozen(model, question.output):
         last = torch.stack(model.last_hidden([text.tokens], text.mask, [cut]))
         logit = question([last])[0]
-        if own_network(model) is None:
-            _check_linear(question, last.detach())
+        if own_network(model) is None:  # transformers runs the output head
+            vectors = last[0].detach()
+            with torch.no_grad():
+                none, once, back = question.logits_of(
+                    [RemainingTokens(one, range(len(one))) for one in (0 * vectors, vectors, -8 * vectors)]
+                )
+            if (back - none + 8 * (once - none)).abs().max() > _LINEAR * (8 * (once - none)).abs().max():
+                raise _unknown(model, "its output head is not linear")
         leaves = list(cut.kept.values())
         slopes = torch.autograd.grad(logit, leaves, allow_unused=True) if logit.requires_grad else [None] * len(leaves)
     ways = {}
@@ -129,16 +135,6 @@ def direct_paths(question: LabelQuestion) -> dict[int, DirectPath]:
 
 def _unknown(model: Engine, why: str) -> RequestError:
     return RequestError(f"the contribution of a head of {model.place.name} to a logit is unknown: {why}")
-
-
-def _check_linear(question: LabelQuestion, last: Tensor) -> None:
-    """Raises RequestError unless the checkpoint's output head, which runs in transformers, is linear."""
-    with torch.no_grad():
-        none, once, back = question.logits_of(
-            [RemainingTokens(one, range(len(one))) for one in (0 * last[0], last[0], -8 * last[0])]
-        )
-    if (back - none + 8 * (once - none)).abs().max() > _LINEAR * (8 * (once - none)).abs().max():
-        raise _unknown(question.texts[0].model, "its output head is not linear")
 
 
 @contextmanager

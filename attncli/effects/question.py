@@ -142,17 +142,13 @@ class Question(ABC):
                 both = [torch.cat([copies, one.last]) for copies, one in zip(last, changed, strict=True)]
                 both += [text.last.expand(len(numbers) + 1, -1, -1) for text in self.texts[len(changed) :]]
                 values = self(both)
-            self.check_finite(values)
+            if not bool(values.isfinite().all()):
+                dtype = self.texts[0].model.dtype_name
+                raise RequestError(f"{self.about} overflowed in {dtype}: use --dtype float32")
             found[numbers] = (values[:-1] - values[-1]).cpu().numpy()
             for _ in numbers:
                 advance()
         return found
-
-    def check_finite(self, values: Tensor) -> None:
-        """Raises RequestError if a number is not finite."""
-        if not bool(values.isfinite().all()):
-            model = self.texts[0].model
-            raise RequestError(f"{self.about} overflowed in {model.dtype_name}: use --dtype float32")
 
 
 class Distance(Question):

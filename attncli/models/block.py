@@ -247,16 +247,18 @@ def parts(block: Block, taps: Sequence[Tap]) -> Iterator[tuple[Block, bool]]:
     if needed:
         seen = block.only(needed)
         own = next((own for tap in taps if (own := tap.parts(seen)) is not None), None)
-        rows = [tap.wanted_queries(block) for places, tap in wanted if places]
-        some = [set(one) for one in rows if one is not None]
-        if own is not None or len(some) < len(rows):
+        queries = [tap.wanted_queries(block) for places, tap in wanted if places]
+        some = [set(one) for one in queries if one is not None]
+        if own is not None or len(some) < len(queries):
             for part in _by_memory(seen, taps) if own is None else own:
                 yield part, True
         else:
             for part in _by_window(seen) if block.value.shape[-1] else ():
                 yield part, False
-            for queries in _runs_of(set().union(*some)):
-                for part in _by_memory(seen.some_queries(queries), taps):
+            rows = set().union(*some)
+            starts, last = (sorted(row for row in rows if row + step not in rows) for step in (-1, 1))
+            for start, stop in zip(starts, last, strict=True):  # runs of consecutive queries
+                for part in _by_memory(seen.some_queries(slice(start, stop + 1)), taps):
                     yield part, True
     if len(needed) < len(block.numbers):
         for part in _by_window(block.only([place for place in range(len(block.numbers)) if place not in needed])):
@@ -279,12 +281,6 @@ def _by_window(block: Block) -> Iterator[Block]:
         return
     for queries, keys in bands(block.window, block.queries, block.keys):
         yield block.some_queries(queries).some_keys(keys)
-
-
-def _runs_of(numbers: set[int]) -> list[slice]:
-    """Return the runs of consecutive numbers as slices."""
-    starts, last = (sorted(one for one in numbers if one + step not in numbers) for step in (-1, 1))
-    return [slice(start, stop + 1) for start, stop in zip(starts, last, strict=True)]
 
 
 def where(part: Block, block: Block) -> tuple[slice, slice | list[int], slice]:

@@ -153,9 +153,6 @@ class _Give(Tap):
         if self.heads:
             self.parts_of.append(weights)
 
-    def weights_of(self, block: Block) -> Tensor:
-        return torch.cat(self.parts_of, dim=2).to(block.query.dtype)
-
 
 def capture(
     network: nn.Module | None = None,
@@ -375,7 +372,8 @@ class Capture(TorchFunctionMode):
         if self._taps:
             keep, given = _Keep(chosen), _Give(range(len(block.numbers)) if found.returns_weights else ())
             output = meet(block, [*self._taps, keep, given], weigh)
-            result = found.result(output, given.weights_of(block) if found.returns_weights else None)
+            whole = torch.cat(given.parts_of, dim=2).to(block.query.dtype) if found.returns_weights else None
+            result = found.result(output, whole)
             kept = keep.kept[:, :, self._queries]
         elif chosen:
             keep = _Keep(range(len(chosen)))

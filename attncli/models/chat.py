@@ -47,13 +47,11 @@ def chat_text(directory: Path, chat: Chat) -> PartedText:
 
     Raises RequestError if the checkpoint has no chat template, or its template fails or exceeds the limits.
     """
-    settings = _settings_of(directory)
-    stated = {name: settings.get(name) for name in _MARKS}
-    contents = {name: mark.get("content") if isinstance(mark, dict) else mark for name, mark in stated.items()}
+    template, marks = _read_template(directory)
     marked = [Marked.of(chat, every) for every in (True, False)]
     job = {
-        "template": _template_of(directory, settings),
-        "marks": {name: token for name, token in contents.items() if isinstance(token, str)},
+        "template": template,
+        "marks": marks,
         "chats": [chat, *(one.private for one in marked)],
         "answered": chat.messages[-1]["role"] == "assistant",
         "seconds": _LONGEST_WORK,
@@ -85,6 +83,33 @@ def chat_text(directory: Path, chat: Chat) -> PartedText:
             return parted
         why = plain["why"]
     raise RequestError(f"the chat template in {directory} fails: {why}")
+
+
+def _read_template(directory: Path) -> tuple[str, dict[str, str]]:
+    """Return the template from its own file or from the settings, and the special tokens that the settings name."""
+    settings: Any = {}
+    path = directory / SETTINGS_FILE
+    if path.is_file():
+        try:
+            settings = read_json(path, _LONGEST_FILE, infinite=True)
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{path} can't be read: {first_line(error)}") from error
+        settings = settings if isinstance(settings, dict) else {}
+    stated = {name: settings.get(name) for name in _MARKS}
+    contents = {name: mark.get("content") if isinstance(mark, dict) else mark for name, mark in stated.items()}
+    marks = {name: token for name, token in contents.items() if isinstance(token, str)}
+    path = directory / TEMPLATE_FILE
+    if path.is_file():
+        if path.stat().st_size > _LONGEST_FILE:
+            raise RequestError(f"{path} is longer than {_LONGEST_FILE:,} bytes")
+        return read_regular(path).decode("utf-8", errors="replace"), marks
+    template = settings.get("chat_template")
+    if isinstance(template, list):  # several templates with names
+        named = [one.get("template") for one in template if isinstance(one, dict) and one.get("name") == "default"]
+        template = named[-1] if named else None
+    if not isinstance(template, str):
+        raise RequestError(f"{directory} has no chat template, so it was not trained on chats: omit --chat")
+    return template, marks
 
 
 def render() -> None:
@@ -133,30 +158,3 @@ def _limit(seconds: int) -> None:
     for kind, most in limits:
         with suppress(OSError, ValueError):
             resource.setrlimit(kind, (most, most + 1))  # the second is fatal without SIGXCPU
-
-
-def _settings_of(directory: Path) -> dict[str, Any]:
-    path = directory / SETTINGS_FILE
-    if not path.is_file():
-        return {}
-    try:
-        settings = read_json(path, _LONGEST_FILE, infinite=True)
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{path} can't be read: {first_line(error)}") from error
-    return settings if isinstance(settings, dict) else {}
-
-
-def _template_of(directory: Path, settings: dict[str, Any]) -> str:
-    """Return the template from its own file or from the settings; of several, the one named "default"."""
-    path = directory / TEMPLATE_FILE
-    if path.is_file():
-        if path.stat().st_size > _LONGEST_FILE:
-            raise RequestError(f"{path} is longer than {_LONGEST_FILE:,} bytes")
-        return read_regular(path).decode("utf-8", errors="replace")
-    stated = settings.get("chat_template")
-    if isinstance(stated, list):
-        named = [one.get("template") for one in stated if isinstance(one, dict) and one.get("name") == "default"]
-        stated = named[-1] if named else None
-    if not isinstance(stated, str):
-        raise RequestError(f"{directory} has no chat template, so it was not trained on chats: omit --chat")
-    return stated

@@ -101,18 +101,15 @@ def weight_files(directory: Path) -> list[Path]:
 
     Raises RequestError if there are none, or the index is damaged or names files outside the directory.
     """
-    for name in WEIGHT_FILES:
-        path = directory / name
-        if path.is_file():
-            return _shards(path) if name.endswith(".json") else [path]
-    raise RequestError(f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}")
-
-
-def _shards(index: Path) -> list[Path]:
-    """Return the files that an index of shards names. Raises RequestError as `weight_files` does."""
+    found = [directory / name for name in WEIGHT_FILES if (directory / name).is_file()]
+    if not found:
+        raise RequestError(f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}")
+    index = found[0]
+    if index.suffix != ".json":
+        return [index]
     try:
-        found = read_json(index, LONGEST_SETTINGS)
-        weight_map = found.get("weight_map") if isinstance(found, dict) else None
+        content = read_json(index, LONGEST_SETTINGS)
+        weight_map = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(weight_map, dict):
             raise ValueError("it has no weight_map, the table of tensors and their files")
     except (OSError, ValueError) as error:
@@ -122,10 +119,10 @@ def _shards(index: Path) -> list[Path]:
     for name in weight_map.values():
         if not isinstance(name, str) or name != Path(name).name or "\\" in name or name in ("", ".", ".."):
             raise RequestError(f"{index} names {reprlib.repr(name)}: shards must be in the model's own directory")
-    paths = [index.parent / name for name in sorted(set(weight_map.values()))]
+    paths = [directory / name for name in sorted(set(weight_map.values()))]
     for path in paths:
         if not path.is_file():
-            raise RequestError(f"{index.parent} lacks the shard {quoted(path.name)} that {index.name} names")
+            raise RequestError(f"{directory} lacks the shard {quoted(path.name)} that {index.name} names")
     return paths
 
 

@@ -325,25 +325,19 @@ def choose_engine(data: dict[str, Any]) -> tuple[str | None, str | None]:
     note = None if code is None else f"its own code (auto_map: {code}) is not run"
     try:
         ModelConfig.from_dict(data)
+        return "attncli", note
     except NoOwnNetwork as error:
-        reason = _why_no_engine(data)
-        return (None, reason) if reason else ("transformers", "; ".join(filter(None, (error.why, note))))
+        why = "; ".join(filter(None, (error.why, note)))
     except RequestError as error:
         return None, str(error)
-    return "attncli", note
-
-
-def _why_no_engine(data: dict[str, Any]) -> str | None:
-    """Return why transformers gives no attention either, judged by the configuration; None if it may."""
     if not isinstance(data.get("model_type"), str):
-        return f"{CONFIG_FILE} names no model type"
-    instead = _read_instead_of_text(data)
-    if instead is not None:
-        return f"it reads {instead}"
+        return None, f"{CONFIG_FILE} names no model type"
+    if (instead := _read_instead_of_text(data)) is not None:
+        return None, f"it reads {instead}"
     every = [data, *(part for name in _PARTS if isinstance(part := data.get(name), dict))]
     if not any(word in one for one in every for name in _HEADS for word in _KEYS_OF_SIZES[name]):
-        return f"{CONFIG_FILE} names no attention heads"
-    return None
+        return None, f"{CONFIG_FILE} names no attention heads"
+    return "transformers", why
 
 
 def _read_instead_of_text(data: dict[str, Any]) -> str | None:
@@ -364,19 +358,14 @@ def facts(data: dict[str, Any]) -> dict[str, Any]:
     """Return the main values of a configuration and of its parts under attncli's names."""
     found: dict[str, Any] = {}
     for name, words in _KEYS_OF_SIZES.items():
-        there = [data[word] for word in words if data.get(word) is not None]
-        if there:
-            found[name] = there[0] if type(there[0]) is int and name not in TEXTS else _as_text(there[0])
+        value = next((data[word] for word in words if data.get(word) is not None), None)
+        if value is not None and (type(value) is not int or name in TEXTS):
+            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+                value = ", ".join(value)
+            value = shorten(value if isinstance(value, str) else json.dumps(value))
+        if value is not None:
+            found[name] = value
     for key, name in _PARTS.items():
         if isinstance(data.get(key), dict):
             found[name] = facts(data[key])
     return found
-
-
-def _as_text(value: Any) -> str:
-    """Return text unchanged, a list of texts joined, and anything else as JSON, each shortened."""
-    if isinstance(value, str):
-        return shorten(value)
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return shorten(", ".join(value))
-    return shorten(json.dumps(value))

@@ -4,6 +4,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -115,19 +116,13 @@ def available() -> int | None:
 
     None if the system does not report it.
     """
-    known = [size for size in (_system_room(), *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
+    lines = _MEMORY.read_text().splitlines() if _MEMORY.is_file() else []
+    system = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    if system is None:
+        with suppress(AttributeError, OSError, ValueError):
+            system = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    known = [size for size in (system, *map(cgroup_room, (CGROUP, OLD_CGROUP))) if size is not None]
     return min(known, default=None)
-
-
-def _system_room() -> int | None:
-    if _MEMORY.is_file():
-        for line in _MEMORY.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def cgroup_room(folder: Path) -> int | None:
@@ -149,23 +144,13 @@ def cgroup_room(folder: Path) -> int | None:
 NEEDS_OWN = "this needs attncli's own network"
 
 
-def why_no_own_network(place: Place) -> str | None:
-    """Return why attncli has no network for a model; None if it has one.
-
-    Raises RequestError if the configuration can't be read.
-    """
+def check_own(place: Place) -> None:
+    """Raises RequestError if attncli has no network for a model, or the configuration can't be read."""
     try:
         ModelConfig.from_file(place.path / CONFIG_FILE)
     except NoOwnNetwork as error:
-        return error.why
-    return None
-
-
-def check_own(place: Place) -> None:
-    """Raises RequestError if attncli has no network for a model."""
-    if (why := why_no_own_network(place)) is not None:
         use = "Use a model that attncli models lists"
-        raise RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {why}. {use}")
+        raise RequestError(f"{NEEDS_OWN}, but none exists for {place.name}: {error.why}. {use}") from error
 
 
 # --- the engine ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from attncli.record.selection import Input, choose_head
 from attncli.text.tokens import Tokens
 
 if TYPE_CHECKING:
-    from attncli.attention import PositionalScore
+    pass
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,21 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
     projections = {}
     for name, place in (("query", head), ("key", shared), ("value", shared)):
         weight, bias = own.projection(name)
-        rows = slice(place * size, (place + 1) * size)
-        projections[name] = as_floats(weight[rows]), np.zeros(size, "f4") if bias is None else as_floats(bias[rows])
+        its = slice(place * size, (place + 1) * size)
+        projections[name] = as_floats(weight[its]), np.zeros(size, "f4") if bias is None else as_floats(bias[its])
     with model.inference():
         query, key, _ = own.project(x[None], [head], values=False)
+    rows = None
+    if own.score.names:  # scores with terms exist only in torch
+        import torch
+
+        from attncli.attention import Disentangled, RelativeBias
+
+        behind = torch.arange(len(tokens))[:, None] - torch.arange(len(tokens))  # i - j
+        if isinstance(own.score, RelativeBias):
+            rows = own.score.rows(-behind).numpy()
+        elif isinstance(own.score, Disentangled):
+            rows = own.score.rows(behind).numpy()
     return OneHead(
         record=record,
         x=as_floats(x),
@@ -101,23 +112,5 @@ def one_head(model: Engine, tokens: Tokens, layer: int, head: int, mask: str | N
         before={"query": as_floats(query[0, 0]), "key": as_floats(key[0, 0])},
         normed=model.config.query_key_norm is not None,
         rotary=own.score.rotary,
-        rows=_table_rows(own.score, len(tokens)) if own.score.names else None,
+        rows=rows,
     )
-
-
-def _table_rows(score: "PositionalScore", count: int) -> Ints | None:
-    """Return the row of the score's position table for `count` queries and keys, `[query, key]`, if it has one."""
-    import torch
-
-    from attncli.attention import Disentangled, RelativeBias
-
-    places = torch.arange(count)
-    behind = places[:, None] - places  # i - j
-    match score:
-        case RelativeBias():
-            rows = score.rows(-behind)
-        case Disentangled():
-            rows = score.rows(behind)
-        case _:
-            return None
-    return rows.numpy()

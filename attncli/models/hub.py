@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -80,7 +81,9 @@ def find_place(name: str, download: bool = True) -> Place:
         return place
     if (path := directory(name)) is not None:
         return Place(name, path, "directory")
-    is_file = _is_file(name)
+    is_file = False
+    with suppress(OSError, RuntimeError, ValueError):  # as in `directory`
+        is_file = Path(name).expanduser().is_file()
     if is_file and name.lower().endswith(GGUF):
         path = Path(name).expanduser()
         return Place(name, path, "file", gguf=path)
@@ -96,13 +99,6 @@ def directory(name: str) -> Path | None:
         return path if name and path.is_dir() else None
     except (OSError, RuntimeError, ValueError):  # a name that is too long, ~ of no known user, a NUL
         return None
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):  # as in `directory`
-        return False
 
 
 def _why_no_model(name: str, is_file: bool) -> str:
@@ -142,25 +138,18 @@ def find_in_wheel(entry: Alias) -> Path | None:
 
 
 def _find_repository(name: str, repo: str, download: bool, sha256: str | None = None) -> Place:
-    """Find a repository's files in the cache, or download them from the Hub."""
-    from huggingface_hub import try_to_load_from_cache
+    """Find a repository's files in the cache, or download the needed ones from the Hub to the cache.
+
+    Raises NotOnThisMachine if the Hub can't be reached within seconds or gives nothing, and RequestError if the
+    repository holds no model that attncli can read.
+    """
+    from huggingface_hub import HfApi, constants, errors, snapshot_download, try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, CONFIG_FILE)
     if isinstance(config, str) and is_complete(Path(config).parent):  # other programs may have downloaded fewer files
         return Place(name, Path(config).parent, "cache", sha256)
     if not download:
         raise NotOnThisMachine(f"model {name} ({repo}) is not on this machine: attncli run -m {name} downloads it")
-    return Place(name, _download(name, repo), "hub", sha256)
-
-
-def _download(name: str, repo: str) -> Path:
-    """Download the needed files of a repository to the Hugging Face cache.
-
-    Raises NotOnThisMachine if the Hub can't be reached within seconds or gives nothing, and RequestError if the
-    repository holds no model that attncli can read.
-    """
-    from huggingface_hub import HfApi, constants, errors, snapshot_download
-
     hub, listed = constants.ENDPOINT, None
     try:
         listed = HfApi().model_info(repo, timeout=HUB_TIMEOUT).siblings or []
@@ -174,16 +163,15 @@ def _download(name: str, repo: str) -> Path:
         why = f"and it is gated: accept its terms at {hub}/{repo}, then run hf auth login"
         raise _not_on_machine(name, repo, why) from error
     except errors.RepositoryNotFoundError as error:
-        raise _not_on_machine(
-            name, repo, f"and {hub} has no such repository, or it is private (hf auth login)"
-        ) from error
+        why = f"and {hub} has no such repository, or it is private (hf auth login)"
+        raise _not_on_machine(name, repo, why) from error
     except Exception as error:  # the client's other errors, its HTTP library's, and the system's
         why = f"and the download failed: {first_line(error)}"
         if listed is None and not isinstance(error, errors.HfHubHTTPError):  # no answer at all
             why = f"and {hub} can't be reached (HF_ENDPOINT names a mirror)"
         raise _not_on_machine(name, repo, why) from error
     weight_files(path)
-    return path
+    return Place(name, path, "hub", sha256)
 
 
 def _wanted_files(files: set[str], repo: str) -> list[str]:

@@ -359,15 +359,6 @@ class NumpyLayer(NamedTuple):
         return self.network.linear(f"{self.name}.feed_forward.down", wide)
 
 
-def load_parameters(checkpoint: Checkpoint, network: NumpyNetwork, module: str) -> None:
-    """Read one part of the network ("embeddings", "layers.3"). Raises RequestError as `read_parameters`."""
-    start = f"{module}."
-    names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
-    read = read_parameters(checkpoint, network.config, module, names, np.dtype("float32"))
-    network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
-    network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
-
-
 # --- the model ------------------------------------------------------------------------------------------
 
 MOST_TOKENS = 512  # in a request: with many more, torch is faster although it must be imported (tests/bench)
@@ -400,7 +391,11 @@ class Instant(OwnModel):
         return model.silencing(self.silenced_heads) if self.silenced_heads else model
 
     def read(self, module: str) -> None:
-        load_parameters(self.checkpoint, self.network, module)
+        network, start = self.network, f"{module}."
+        names = [name.removeprefix(start) for name in network.shapes() if name.startswith(start)]
+        read = read_parameters(self.checkpoint, network.config, module, names, np.dtype("float32"))
+        network.stacked.update({start + name: some for name, some in read.items() if len(some) > 1})
+        network.parameters.update({start + name: some[0] for name, some in read.items() if len(some) == 1})
 
     def array(self, shape: Sequence[int], zeros: bool = False, maps: bool = False) -> Floats:
         return np.zeros(shape, self.dtype) if zeros else np.empty(shape, self.dtype)

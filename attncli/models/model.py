@@ -99,7 +99,27 @@ class Model(OwnModel, InTorch):
         return exact
 
     def find_outputs(self) -> AvailableOutputs:
-        return find_outputs(self)
+        """Find the heads that config.json names, a sentence embedding, then heads that only tensors reveal."""
+        found = AvailableOutputs({}, {})
+        if not (self.place.path / CONFIG_FILE).is_file():  # a random architecture without files
+            return found
+        data = self.config.stated
+        try:
+            heads = find_heads(self)
+        except RequestError as error:
+            found.refused["heads"] = str(error)
+            heads = {}
+        makers: list[tuple[str, Callable[[], Output]]]
+        makers = [(name, partial(_head_output, self, head, data)) for name, head in heads.items()]
+        if (self.place.path / MODULES_FILE).is_file():
+            named = sum(not head.alone for head in heads.values())
+            makers.insert(named, ("embedding", partial(sentence_embedding, self)))
+        for name, make in makers:
+            try:
+                found.outputs[name] = make()
+            except RequestError as error:
+                found.refused[name] = str(error)
+        return found
 
 
 def own_network(model: Engine) -> Model | None:
@@ -160,30 +180,6 @@ def load_parameters(
 
 
 _READS = {FIRST: (CLS,), LAST: (LAST_TOKEN,), MEAN_OF_ALL: (MEAN,), LATE: (MEAN,), EACH: ()}
-
-
-def find_outputs(model: Model) -> AvailableOutputs:
-    """Find the heads that config.json names, a sentence embedding, then heads that only tensors reveal."""
-    found = AvailableOutputs({}, {})
-    if not (model.place.path / CONFIG_FILE).is_file():  # a random architecture without files
-        return found
-    data = model.config.stated
-    try:
-        heads = find_heads(model)
-    except RequestError as error:
-        found.refused["heads"] = str(error)
-        heads = {}
-    makers: list[tuple[str, Callable[[], Output]]]
-    makers = [(name, partial(_head_output, model, head, data)) for name, head in heads.items()]
-    if (model.place.path / MODULES_FILE).is_file():
-        named = sum(not head.alone for head in heads.values())
-        makers.insert(named, ("embedding", partial(sentence_embedding, model)))
-    for name, make in makers:
-        try:
-            found.outputs[name] = make()
-        except RequestError as error:
-            found.refused[name] = str(error)
-    return found
 
 
 def _head_output(model: Model, head: TaskHead, data: Mapping[str, Any]) -> Output:

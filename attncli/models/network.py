@@ -149,7 +149,8 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
                 norm = nn.LayerNorm(size, eps=config.layer_norm_eps) if positions.normed else None
                 tables[positions] = Embedding(2 * positions.span, size), norm
             names = [PROJECTIONS[kind] for kind in positions.kinds]
-            own = None if positions.shared else {name: projection(config, name) for name in names}
+            biases = {name: not (name == "key" and config.biases.bare_keys) for name in names}
+            own = None if positions.shared else {name: Linear(size, size, bias) for name, bias in biases.items()}
             near, furthest = positions.near, positions.furthest
             made.append(Disentangled(*tables[positions], own, positions.kinds, near, furthest))
         else:
@@ -165,11 +166,6 @@ def layer_scores(config: ModelConfig) -> list[PositionalScore]:
     for score in made:
         score.factor, score.softcap = config.score_scale, config.softcap
     return made
-
-
-def projection(config: ModelConfig, name: str) -> Linear:
-    """Return the projection of offset vectors to the "query" or "key" of a term."""
-    return Linear(config.hidden_size, config.hidden_size, bias=not (name == "key" and config.biases.bare_keys))
 
 
 def layer_norm(config: ModelConfig, size: int) -> nn.Module:

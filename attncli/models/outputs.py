@@ -299,7 +299,14 @@ def sentence_embedding(model: Walker) -> Output:
     size = model.info.hidden_size
     if pooling.size("embedding_dimension", "word_embedding_dimension") != size:
         raise pooling.refused(f"it pools vectors whose size is not the encoder's {size}")
-    poolings = _poolings_of(pooling)
+    stated: Any = pooling.settings.get("pooling_mode")
+    if stated is None:
+        poolings = [name for flag, name in _FLAGS.items() if pooling.flag(flag)] or [MEAN]
+    else:
+        poolings = [stated] if isinstance(stated, str) else stated
+    known = isinstance(poolings, list) and all(isinstance(name, str) and name in POOLINGS for name in poolings)
+    if not known or not poolings:
+        raise pooling.refused(f"pooling_mode is {reprlib.repr(stated)}, not some of {', '.join(POOLINGS)}")
     size *= len(poolings)
     loaders: list[Callable[[], nn.Module]] = []
     for module in modules[1:]:
@@ -319,22 +326,6 @@ def sentence_embedding(model: Walker) -> Output:
             loaders.append(partial(_load_dense, model, module, made))
             size = made.out_features
     return Output("embedding", poolings, None, list, lambda: nn.Sequential(*(load() for load in loaders)))
-
-
-def _poolings_of(module: Module) -> list[str]:
-    """Return the poolings of a module. Raises RequestError for an unknown one."""
-    stated: Any = module.settings.get("pooling_mode")
-    if stated is None:
-        named = [name for flag, name in _FLAGS.items() if module.flag(flag)] or [MEAN]
-    else:
-        named = [stated] if isinstance(stated, str) else stated
-    if (
-        not isinstance(named, list)
-        or not named
-        or not all(isinstance(name, str) and name in POOLINGS for name in named)
-    ):
-        raise module.refused(f"pooling_mode is {reprlib.repr(stated)}, not some of {', '.join(POOLINGS)}")
-    return named
 
 
 def _empty_dense(module: Module, size: int) -> Linear:

@@ -1,6 +1,6 @@
 """The results of a walk: the arrays of records, collected by the taps of a request."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -116,44 +116,47 @@ class RequestTaps:
 
     def text_results(self, run: RowRun, predictions: Sequence[PredictionSummary | None]) -> list[TextResult]:
         """Return the results for each text of a run. predictions: by the text's number."""
-        query, key = self.vectors.kept[run.number]
-        scales, sinks = np.array(self.vectors.scales), np.array(self.vectors.sinks, np.float32)
-        made = []
-        for place, (text, (weights, masks)) in enumerate(zip(run.texts, self.maps_of(run), strict=True)):
-            terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
-            vectors = query[place], key[place]
-            of_text = TextResult(
-                self.axes[text], self.asked, weights, vectors, scales, sinks, terms, masks, predictions[text]
-            )
-            made.append(of_text)
-        return made
-
-    def maps_of(self, run: RowRun) -> Iterable[tuple[Array, Bools]]:
-        """Return each text's weights and masks, `[layer, query, ...]`."""
-        masks = [run.masks[layer] for layer in self.asked.layers]
+        of_run, device = [run.masks[layer] for layer in self.asked.layers], self.model.device
+        weights: Array
+        masks: list[Bools] = []
         if self.maps is not None:
-            weights = self.maps.kept[run.number]
+            weights, masks = self.maps.kept[run.number], list(of_layers(of_run, run, device))
             if self.lengths is not None:
                 weights *= self.lengths.kept[run.number][..., None, :]
-            return zip(weights, of_layers(masks, run, self.model.device), strict=True)
-        assert self.grouped is not None
-        kept, axes, device = self.grouped.kept, self.axes, self.model.device
-        return [(kept[text], _grouped_masks(masks, axes[text], place, device)) for place, text in enumerate(run.texts)]
-
-
-def _grouped_masks(masks: Sequence[LayerMask | None], axes: Axes, place: int, device: Any) -> Bools:
-    """Return the masks of layers between a text's units, bool `[layer, unit, unit]`; a view of one if layers share it.
-
-    A cell is True if any token of one unit may attend to any of the other. place: the text's place in the masks.
-    """
-    made = {id(mask): _unit_mask(mask, axes, place, device) for mask in masks}
-    if len(made) == 1:
-        [shown] = made.values()
-        return np.broadcast_to(shown, (len(masks), *shown.shape))
-    return np.stack([made[id(mask)] for mask in masks])
+        else:
+            assert self.grouped is not None
+            weights = [self.grouped.kept[text] for text in run.texts]
+            for place, text in enumerate(run.texts):
+                made = {id(mask): _unit_mask(mask, self.axes[text], place, device) for mask in of_run}
+                shown = [made[id(mask)] for mask in of_run]
+                view = np.broadcast_to(shown[0], (len(shown), *shown[0].shape))  # if all layers share it
+                masks.append(view if len(made) == 1 else np.stack(shown))
+        query, key = self.vectors.kept[run.number]
+        scales, sinks = np.array(self.vectors.scales), np.array(self.vectors.sinks, np.float32)
+        found = []
+        for place, text in enumerate(run.texts):
+            terms = {name: term[place] for name, term in self.terms.kept[run.number].items()}
+            found.append(
+                TextResult(
+                    axes=self.axes[text],
+                    selected=self.asked,
+                    weights=weights[place],
+                    vectors=(query[place], key[place]),
+                    scales=scales,
+                    sinks=sinks,
+                    terms=terms,
+                    masks=masks[place],
+                    prediction=predictions[text],
+                )
+            )
+        return found
 
 
 def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: Any) -> Bools:
+    """Return a mask between a text's units: True if any token of one unit may attend to any of the other.
+
+    place: the text's place in the mask.
+    """
     if mask is None:
         return np.ones((len(axes.queries), len(axes.keys)), bool)
     mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text)

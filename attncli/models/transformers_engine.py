@@ -27,9 +27,9 @@ from attncli.models.output import AvailableOutputs
 from attncli.models.parts import A_PART, error_of_one_part
 from attncli.models.rows import RowRun, Rows, every_text
 from attncli.models.taps import Gates
-from attncli.models.transformers_network import Backend, load_network, on_text_alone, pieces, takes
+from attncli.models.transformers_network import Backend, on_text_alone, pieces, read_network, takes
 from attncli.models.transformers_outputs import find_outputs
-from attncli.models.transformers_peer import positions_after_padding
+from attncli.models.transformers_peer import peer_tokenizer, positions_after_padding
 from attncli.models.transformers_place import (
     AttentionModules,
     TappedPass,
@@ -55,7 +55,10 @@ def load_with_transformers(place: Place, device: str, dtype: str) -> "Transforme
     """
     chosen, number = pick_device(device), pick_dtype(dtype)
     sha256 = check_sha256(place)
-    network, tokenizer = load_network(place, number)
+    network = read_network(place, number)
+    tokenizer = peer_tokenizer(place.path)
+    if getattr(tokenizer, "separate_vocabs", False):
+        raise RequestError(f"{place.path} has two vocabularies, but transformers names the tokens of only one")
     return TransformersModel(place, sha256, network.to(chosen).eval().requires_grad_(False), tokenizer)
 
 
@@ -268,10 +271,20 @@ class TransformersModel(InTorch):
 
         The input is the start token, and all written tokens except the last.
         """
-        if target is None:
-            return self.generated_input(self.inputs([read], "padding"))
-        wanted = self.fed.encode(target)
-        return self.start_token().joined(wanted.take(range(len(wanted) - 1))), wanted.ids
+        if target is not None:
+            wanted = self.fed.encode(target)
+            return self.start_token().joined(wanted.take(range(len(wanted) - 1))), wanted.ids
+        inputs, longest = self.inputs([read], "padding"), min(LONGEST_ANSWER, self.fed.max_tokens)
+        with self.running(), torch.inference_mode():
+            ids = self.network.generate(
+                **inputs,
+                do_sample=False,
+                num_beams=1,
+                num_return_sequences=1,
+                max_new_tokens=longest,
+                return_dict_in_generate=False,
+            )
+        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.fed.notation), ids[0, 1:].tolist()
 
     def start_token(self) -> Tokens:
         """Return the token that a decoder's input begins with."""
@@ -290,20 +303,6 @@ class TransformersModel(InTorch):
             return followed(tokens, new, self.tokenizer.notation, self.tokenizer.backend)
         fed = followed(self.start_token(), new, self.fed.notation, self.fed.backend)
         return DecoderInput(**fed.lists, encoder_input=tokens, labels=list(ids))
-
-    def generated_input(self, inputs: dict[str, Tensor]) -> tuple[Tokens, list[int]]:
-        """Return the decoder's input for its own greedy output, which is deterministic, and the ids that it writes."""
-        longest = min(LONGEST_ANSWER, self.fed.max_tokens)
-        with self.running(), torch.inference_mode():
-            ids = self.network.generate(
-                **inputs,
-                do_sample=False,
-                num_beams=1,
-                num_return_sequences=1,
-                max_new_tokens=longest,
-                return_dict_in_generate=False,
-            )
-        return tokens_of(pieces(self.theirs, ids[0, :-1].tolist()), self.fed.notation), ids[0, 1:].tolist()
 
     # --- running ------------------------------------------------------------------------------------------
 

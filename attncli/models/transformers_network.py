@@ -17,7 +17,6 @@ from attncli.models.families.family import NoNetwork
 from attncli.models.own_code import own_code, own_code_error, without_own_code
 from attncli.models.transformers_peer import (
     check_counts,
-    peer_tokenizer,
     quiet,
     reference_config,
     refusals,
@@ -122,15 +121,6 @@ _AUTO = {ending: f"AutoModel{ending}" for ending in _HEADS} | {"LMHeadModel": "A
 # Inputs other than text, in words. transformers has some twenty names for them, most of these kinds.
 _OTHER_INPUTS = {"pixel": "pictures", "input_features": "audio", "input_values": "audio", "audio": "audio"}
 _BESIDE = {"vision_config": "pictures", "audio_config": "audio"}  # parts of a network that read other inputs
-
-
-def load_network(place: Place, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return transformers' network and its tokenizer. Raises RequestError if it can't load them."""
-    network = read_network(place, dtype)
-    tokenizer = peer_tokenizer(place.path)
-    if getattr(tokenizer, "separate_vocabs", False):
-        raise RequestError(f"{place.path} has two vocabularies, but transformers names the tokens of only one")
-    return network, tokenizer
 
 
 def read_network(place: Place, dtype: torch.dtype) -> Any:

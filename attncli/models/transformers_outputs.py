@@ -60,7 +60,17 @@ class _TheirOutput(Output):
     """A head of transformers. stack: the layers below it."""
 
     def __init__(self, model: Any, stack: nn.Module, kind: OutputName) -> None:
-        labels, function = _labels_and_function(model, kind)
+        labels: list[str] | None = None  # those of the vocabulary
+        function: str | None = SOFTMAX
+        if kind == "span":
+            labels = ["start", "end"]
+        elif kind in ("tokens", "classes"):
+            data: dict[str, Any] = read_config(model.place.path / CONFIG_FILE)
+            labels = labels_of(data)
+            if kind == "classes" and (stated := data.get("problem_type")):
+                function = FUNCTIONS.get(stated, SOFTMAX)
+            elif len(labels) == 1:
+                function = SIGMOID if kind == "tokens" else None
         names = (lambda: self.vocabulary) if labels is None else (lambda: labels)
         super().__init__(kind, (), function, names, lambda: model.network)
         self.model = model
@@ -134,17 +144,3 @@ def find_outputs(model: Any, stack: nn.Module) -> AvailableOutputs:
     if (model.place.path / MODULES_FILE).is_file():
         found.outputs["embedding"] = sentence_embedding(model)
     return found
-
-
-def _labels_and_function(model: Any, kind: OutputName) -> tuple[list[str] | None, str | None]:
-    """Return the labels of a head (None for the vocabulary), and the function from logits to probabilities."""
-    if kind in ("next", "words"):
-        return None, SOFTMAX
-    if kind == "span":
-        return ["start", "end"], SOFTMAX
-    data: dict[str, Any] = read_config(model.place.path / CONFIG_FILE)
-    labels = labels_of(data)
-    if kind == "tokens":
-        return labels, SIGMOID if len(labels) == 1 else SOFTMAX
-    stated = data.get("problem_type")
-    return labels, FUNCTIONS.get(stated, SOFTMAX) if stated else None if len(labels) == 1 else SOFTMAX

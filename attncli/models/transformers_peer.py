@@ -68,7 +68,9 @@ def check_counts(directory: Path, data: Mapping[str, Any]) -> None:
     transformers would create all of them, for minutes, before it looks for their tensors. Also raises it for entries
     that transformers reads without a check of their type.
     """
-    tensors = len(tensors_in(directory) or {})
+    paths = weight_files(directory)
+    are_named = all(path.suffix == ".safetensors" for path in paths)  # unlike in pickles, by a header
+    tensors = len({name for path in paths for name in SafetensorsFile(path).shapes()}) if are_named else 0
     most, parts, where = max(MOST_LAYERS, tensors), [data], directory / CONFIG_FILE
     holds = f" in files of {tensors:,} tensors" if tensors else ""
     for part in parts:
@@ -83,14 +85,6 @@ def check_counts(directory: Path, data: Mapping[str, Any]) -> None:
                 parts.append(value)
     if not isinstance(data.get("architectures"), list | None):
         raise RequestError(f"{where}: architectures is {reprlib.repr(data['architectures'])}, not a list")
-
-
-def tensors_in(directory: Path) -> Mapping[str, tuple[int, ...]] | None:
-    """Return the shapes of a checkpoint's tensors, from the headers of its files; None if they are pickles."""
-    paths = weight_files(directory)
-    if any(path.suffix != ".safetensors" for path in paths):
-        return None
-    return {name: shape for path in paths for name, shape in SafetensorsFile(path).shapes().items()}
 
 
 def reference_config(config: dict[str, Any]) -> Any:

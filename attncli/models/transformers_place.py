@@ -208,23 +208,6 @@ def find_attention(network: Any, encoder: Any, decoder: Any, inputs: dict[str, T
     encoder, decoder: its halves without a head, identical for a network with one stack. inputs: of one text; a decoder
     reads fewer tokens than its encoder. Returns None if no attention has one map per head.
     """
-    _prepare(network, encoder, decoder)
-    tokens = [inputs[name].shape[1] for name in ("input_ids", "decoder_input_ids") if name in inputs]
-    for name, by_hand in ((NAME, None), ("eager", network)):
-        trial = SearchPass()
-        set_attention(network, name)
-        errors = nullcontext() if by_hand else suppress(Exception)
-        with errors, torch.inference_mode(), trial.watching(network), passing(trial, by_hand):
-            network(**inputs)
-        half = None if encoder is decoder else encoder
-        places = AttentionModules.of(network, trial, half, tokens, by_hand is not None)
-        if places.parts:
-            return places
-    return None
-
-
-def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
-    """Register our attention function and masks, and pass the input and output of each half to the current pass."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _tap_transformers)
@@ -238,6 +221,18 @@ def _prepare(network: Any, encoder: Any, decoder: Any) -> None:
     for half, stack in halves.items():
         stack.register_forward_pre_hook(partial(enter, half))
         stack.get_input_embeddings().register_forward_hook(partial(_embedded, half))
+    tokens = [inputs[name].shape[1] for name in ("input_ids", "decoder_input_ids") if name in inputs]
+    for name, by_hand in ((NAME, None), ("eager", network)):
+        trial = SearchPass()
+        set_attention(network, name)
+        errors = nullcontext() if by_hand else suppress(Exception)
+        with errors, torch.inference_mode(), trial.watching(network), passing(trial, by_hand):
+            network(**inputs)
+        half = None if encoder is decoder else encoder
+        places = AttentionModules.of(network, trial, half, tokens, by_hand is not None)
+        if places.parts:
+            return places
+    return None
 
 
 def set_attention(network: nn.Module, name: str) -> None:

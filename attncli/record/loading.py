@@ -23,13 +23,13 @@ from attncli.record.parts import (
     SCORE_ARRAYS,
     USUAL_ARRAYS,
     VECTOR_ARRAYS,
+    Answer,
     ModelInfo,
     PredictionSummary,
     UsualWeights,
     Vectors,
     build_vectors,
     pairs_of,
-    prediction_from_document,
 )
 from attncli.record.record import ARRAYS, FORMAT, READ, SUFFIXES, AttentionRecord, Contents
 from attncli.record.selection import Choice, number_list
@@ -64,9 +64,17 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
         raise RequestError(f"{path}: a record can't be loaded from {suffix}, only from {', '.join(READ)}")
     try:
         check_regular(path)
-        records = list(read_records(path, suffix))
+        if suffix == ".json":
+            records = list(of_document(read_json(path)))
+        else:
+            every = [read_npz(path)] if suffix == ".npz" else read_safetensors(path)
+            records = [build(*one) if isinstance(one, Contents) else of_arrays(one) for one in every]
         if not records:
             raise ValueError("it holds no text")
+        for record in records:
+            if (record.kind == "cross") != record.crosses:
+                keys = "separate" if record.crosses else "no"
+                raise ValueError(f"its kind is {record.kind}, but it has {keys} key tokens")
         return records
     except RequestError as error:
         raise RequestError(f"{path}: {first_line(error)}") from error
@@ -74,21 +82,6 @@ def load_records(path: str | Path) -> list[AttentionRecord]:
         raise RequestError(f"can't read {path}: {error.strerror or first_line(error)}") from error
     except ValueError as error:
         raise RequestError(f"{path} is not a complete attncli record: {first_line(error)}") from error
-
-
-def read_records(path: Path, suffix: str) -> Iterator[AttentionRecord]:
-    """Yield the records of a file. Raises RequestError and ValueError if it is not a record."""
-    if suffix == ".json":
-        records = of_document(read_json(path))
-    else:
-        every = [read_npz(path)] if suffix == ".npz" else read_safetensors(path)
-        records = (build(*one) if isinstance(one, Contents) else of_arrays(one) for one in every)
-    for record in records:
-        if (record.kind == "cross") != record.crosses:
-            raise ValueError(
-                f"its kind is {record.kind}, but it has {'no' if record.kind == 'cross' else 'separate'} key tokens"
-            )
-        yield record
 
 
 def build(numbers: dict[str, Any], labels: Any) -> AttentionRecord:
@@ -257,12 +250,14 @@ def read_written(document: dict[str, Any], tokens: Tokens) -> int | None:
 
 def read_prediction(document: dict[str, Any], tokens: Tokens) -> PredictionSummary | None:
     """Read the prediction from a text's labels or document. Raises ValueError if it refers to other tokens."""
-    prediction = document.get("prediction") or {"answers": []}
+    prediction = document.get("prediction")
+    if prediction is None:
+        return None
     for place, answer in enumerate(prediction["answers"]):
         start, end = answer["start"], answer["end"]
         if (start is None) != (end is None) or (end is not None and not start < end <= len(tokens)):
             refuse([start, end], f"prediction: answers {place}", "tokens of the text")
-    return prediction_from_document(document.get("prediction"))
+    return PredictionSummary(**{**prediction, "answers": [Answer(**one) for one in prediction["answers"]]})
 
 
 def with_display(tokens: Tokens, shown: list[str] | None) -> Tokens:

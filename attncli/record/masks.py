@@ -47,15 +47,6 @@ def room(dtype: str | None) -> float:
     return NO_DTYPE if dtype is None else max(LEAST, WIDER * HALVES.get(dtype, 0.0))
 
 
-def distance_from_valid_sum(found: Floats, sums: tuple[float, ...], sinks: bool = False) -> Floats:
-    """Return the distance of row sums from the nearest valid sum. With sinks, any sum up to the largest is valid."""
-    if sinks:
-        above: Floats = np.maximum(found - max(sums), 0)
-        return above
-    nearest: Floats = np.min([np.abs(found - one) for one in sums], axis=0)
-    return nearest
-
-
 def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) -> None:
     """Raises RequestError if maps `[layer, head, query, key]` are not valid for this measure.
 
@@ -73,7 +64,8 @@ def check_maps(weights: Floats, measure: str, room: float, sinks: bool = False) 
     if sums is None:
         return
     found = weights.sum(axis=-1)
-    off = distance_from_valid_sum(found, sums, sinks) > room
+    nearest: Floats = np.min([np.abs(found - one) for one in sums], axis=0)
+    off = (found - max(sums) if sinks else nearest) > room
     if off.any():
         layer, head, query = np.argwhere(off)[0]
         total = found[layer, head, query]
@@ -96,14 +88,6 @@ def check_hidden(hidden: Bools, tokens: Tokens, advice: str = "") -> None:
             f"the mask hides key {key} from query {query} ({printable(tokens.text[query])}), but layer {layer} has "
             f"weight there{advice}"
         )
-
-
-def masks_of_layers(masks: Bools, shape: tuple[int, int, int]) -> Bools:
-    """Return a mask `[query, key]`, or one per layer, as `[layer, query, key]` of this shape.
-
-    If the layers agree it is a view of one `[query, key]`. Raises ValueError for masks of another shape.
-    """
-    return np.broadcast_to(compact(masks) if masks.ndim == len(shape) else masks, shape)
 
 
 def agree(masks: Bools) -> bool:

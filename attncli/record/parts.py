@@ -528,10 +528,3 @@ class PredictionSummary:
             elif here := [where[place] for place in range(answer.start, answer.end) if place in where]:
                 kept.append(replace(answer, start=here[0], end=here[-1] + 1))
         return replace(self, answers=kept)
-
-
-def prediction_from_document(document: dict[str, Any] | None) -> PredictionSummary | None:
-    """Read a prediction from a file's content, which has already been checked."""
-    if document is None:
-        return None
-    return PredictionSummary(**{**document, "answers": [Answer(**one) for one in document["answers"]]})

@@ -14,7 +14,7 @@ from attncli.base.arrays import Bools, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.base.files import as_dataframe, check_suffix, write_table, write_whole
 from attncli.base.printable import first_line, printable
-from attncli.record.masks import HALVES, agree, compact, entries, masks_of_layers
+from attncli.record.masks import HALVES, agree, compact, entries
 from attncli.record.parts import (
     AxisUnits,
     KnownKinds,
@@ -112,7 +112,9 @@ class AttentionRecord:
         for row, column in np.argwhere(self.unchosen):
             if self.weights[row, column].any():
                 self.weights[row, column] = 0
-        object.__setattr__(self, "masks", masks_of_layers(self.masks, (len(self.layers), *self.weights.shape[-2:])))
+        masks = compact(self.masks) if self.masks.ndim == 3 else self.masks
+        masks = np.broadcast_to(masks, (len(self.layers), *self.weights.shape[-2:]))
+        object.__setattr__(self, "masks", masks)
 
     def __repr__(self) -> str:
         """AttentionRecord(minilm, 6 layers x 12 heads, 16 tokens, mask padding: "[CLS] the trophy does not ...")"""
@@ -216,9 +218,25 @@ class AttentionRecord:
     def select(self, layers: Selection | None = None, heads: Heads | None = None) -> "AttentionRecord":
         """Return a record with fewer layers or heads, given as in `Model.attend` by the model's numbers.
 
-        Raises RequestError if one is not in the record or not in the model.
+        A plain number selects those heads that the record has; "3.1" must be in the record. Raises RequestError if one
+        is not in the record or not in the model.
         """
-        choice = self._choose(layers, heads)
+        choice = Choice(self.select_layers(layers), self.heads)
+        if heads is not None:
+            choice = choose_heads(
+                "all" if layers is None else layers,
+                heads,
+                lambda those: self.select_layers(layers if those == "all" else those),
+                lambda those: _held("head", those, self.heads, self.model.heads),
+            )
+        if self.pairs is not None:
+            found = [pair for pair in choice.each if pair in self.pairs]
+            if not found or (all_name_layers(heads) and len(found) < len(choice.each)):
+                missing = next(pair for pair in choice.each if pair not in found)
+                raise RequestError(f"head {missing[0]}.{missing[1]} is not in the record: it holds {self.choice}")
+            choice = Choice.of_pairs(
+                found if all_name_layers(heads) else [pair for pair in self.pairs if pair in found]
+            )
         rows = [self.layers.index(layer) for layer in choice.layers]
         columns = [self.heads.index(head) for head in choice.heads]
         return replace(
@@ -235,24 +253,6 @@ class AttentionRecord:
     def select_layers(self, layers: Selection | None) -> list[int]:
         """Return the selected layers, by default all of this record. Raises RequestError as `select` does."""
         return self.layers if layers is None else _held("layer", layers, self.layers, self.model.layers)
-
-    def _choose(self, layers: Selection | None, heads: Heads | None) -> Choice:
-        """Return the selected heads. A plain number selects those that the record has; "3.1" must be in the record."""
-        choice = Choice(self.select_layers(layers), self.heads)
-        if heads is not None:
-            choice = choose_heads(
-                "all" if layers is None else layers,
-                heads,
-                lambda those: self.select_layers(layers if those == "all" else those),
-                lambda those: _held("head", those, self.heads, self.model.heads),
-            )
-        if self.pairs is None:
-            return choice
-        found = [pair for pair in choice.each if pair in self.pairs]
-        if not found or (all_name_layers(heads) and len(found) < len(choice.each)):
-            missing = next(pair for pair in choice.each if pair not in found)
-            raise RequestError(f"head {missing[0]}.{missing[1]} is not in the record: it holds {self.choice}")
-        return Choice.of_pairs(found if all_name_layers(heads) else [pair for pair in self.pairs if pair in found])
 
     def save(self, path: str | Path) -> None:
         """Save by suffix: .safetensors (the native format), .npz, .json or .csv. Writes completely or not at all.

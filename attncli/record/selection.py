@@ -436,7 +436,16 @@ def selected_places(
     if "B" in name and 1 not in tokens.segments + keys.segments:
         raise RequestError(f"segments {segments}: the text has no second segment; give one with --pair")
     letters = ("", "") if name == "all" else name
-    sides = [within(side, special, letter) for side, letter in zip((tokens, keys), letters, strict=True)]
+    sides = []
+    for side, letter in zip((tokens, keys), letters, strict=True):
+        flags = enumerate(zip(side.special, side.segments, strict=True))
+        sides.append(
+            [
+                place
+                for place, (flag, segment) in flags
+                if (special or not flag) and (letter == "" or segment == "AB".index(letter))
+            ]
+        )
     if not all(sides):
         raise RequestError("nothing to draw: all tokens are special")
     return sides[0], sides[1]
@@ -448,15 +457,6 @@ def check_segments(segments: str) -> str:
     if name not in SEGMENTS:
         raise RequestError(f"no segments {quoted(segments)}: use one of {', '.join(SEGMENTS)}")
     return name
-
-
-def within(tokens: Tokens, special: bool, letter: str) -> list[int]:
-    """Return the places of the tokens of segment A or B, or of both without a letter."""
-    return [
-        place
-        for place, (flag, segment) in enumerate(zip(tokens.special, tokens.segments, strict=True))
-        if (special or not flag) and (letter == "" or segment == "AB".index(letter))
-    ]
 
 
 # --- requests ----------------------------------------------------------------------------------------

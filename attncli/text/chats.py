@@ -9,7 +9,7 @@ characters replaced, and with fewer.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -135,8 +135,12 @@ class Marked:
 
         def mark(owner: int | None, key: str, text: str) -> str:
             number, letters = next(numbers), list(text)
-            if every or key in _TEXTS:
-                chosen = list(_markable(text, every))
+            if every or key in _TEXTS:  # without tags and white space
+                tags = set(chain.from_iterable(range(*tag.span()) for tag in _TAG.finditer(text)))
+                marked = [
+                    letter not in _UNMARKED and not letter.isspace() if every else letter.isalnum() for letter in text
+                ]
+                chosen = [place for place, flag in enumerate(marked) if flag and place not in tags]
                 for place in dict.fromkeys([*chosen[:most], *chosen[-most:]]):
                     if (letter := next(private, None)) is not None:
                         places[letter], letters[place] = (number, place), letter
@@ -174,14 +178,6 @@ def _changed_value(owner: int | None, key: str, value: Any, change: _Change) -> 
         below = {name: "arguments" if key == "arguments" else str(name) for name in value}
         return {name: _changed_value(owner, below[name], one, change) for name, one in value.items()}
     return value
-
-
-def _markable(text: str, every: bool) -> Iterator[int]:
-    """Yield the positions of the characters to replace, excluding tags and white space."""
-    inside = set(chain.from_iterable(range(*tag.span()) for tag in _TAG.finditer(text)))
-    for place, letter in enumerate(text):
-        if place not in inside and (letter not in _UNMARKED and not letter.isspace() if every else letter.isalnum()):
-            yield place
 
 
 # --- locating the messages ------------------------------------------------------------------------------
@@ -222,9 +218,13 @@ def located(prompt: str, marked: Sequence[tuple[Marked, str | None]]) -> tuple[P
     parts = [Part(names[owner], start, end) for owner, start, end in spans] + _inner_parts(runs, strings)
     found = {owner for owner, _, _ in spans}
     missing = dict.fromkeys(one.owner for one in strings if one.text.strip() and one.owner not in found)
-    ordered = sorted((_stripped(prompt, part) for part in parts), key=lambda part: part.start)
-    kept = tuple(part for part in ordered if part.end > part.start)
-    return PartedText(prompt, kept, TEMPLATE, marked=True), [names[owner] for owner in missing]
+    kept = []
+    for name, start, end in parts:
+        text = prompt[start:end]
+        if text.strip():
+            kept.append(Part(name, start + len(text) - len(text.lstrip()), start + len(text.rstrip())))
+    kept.sort(key=lambda part: part.start)
+    return PartedText(prompt, tuple(kept), TEMPLATE, marked=True), [names[owner] for owner in missing]
 
 
 def _inner_parts(runs: Sequence[_Run], strings: Sequence[_String]) -> list[Part]:
@@ -255,9 +255,9 @@ def _runs(prompt: str, its_prompt: str, marked: Marked) -> list[_Run]:
     """Return the substrings of strings in a prompt, in order: marked characters, and equal ones around them."""
     runs: list[_Run] = []
     for at, letter in enumerate(its_prompt):
-        if (place := marked.places.get(letter)) is None:
+        if (found := marked.places.get(letter)) is None:
             continue
-        string, after = place
+        string, after = found
         last = runs[-1] if runs else _Run(-1, 0, 0, 0)
         between = marked.strings[string].text[last.after : after]
         if last.string == string and last.after <= after and _same(prompt[last.end : at], between):
@@ -265,20 +265,14 @@ def _runs(prompt: str, its_prompt: str, marked: Marked) -> list[_Run]:
         else:
             runs.append(_Run(string, after, at, at + 1))
     ends = [0, *(run.start for run in runs[1:]), len(prompt)]
-    for number, run in enumerate(runs):
-        least = runs[number - 1].end if number else 0
-        runs[number] = _extended(run, prompt, marked.strings[run.string].text, least, ends[number + 1])
+    for number, (string, place, start, end) in enumerate(runs):
+        least, text = runs[number - 1].end if number else 0, marked.strings[string].text
+        while start > least and place > 0 and prompt[start - 1] == text[place - 1]:
+            start, place = start - 1, place - 1
+        while end < ends[number + 1] and (after := place + end - start) < len(text) and prompt[end] == text[after]:
+            end += 1
+        runs[number] = _Run(string, place, start, end)
     return runs
-
-
-def _extended(run: _Run, prompt: str, text: str, least: int, most: int) -> _Run:
-    """Return a run extended by adjacent characters that are equal in the prompt and in the string."""
-    string, place, start, end = run
-    while start > least and place > 0 and prompt[start - 1] == text[place - 1]:
-        start, place = start - 1, place - 1
-    while end < most and (after := place + end - start) < len(text) and prompt[end] == text[after]:
-        end += 1
-    return _Run(string, place, start, end)
 
 
 def _searched(prompt: str, strings: Sequence[_String], runs: Sequence[_Run]) -> list[_Run]:
@@ -325,9 +319,3 @@ def _with_documents(prompt: str, chat: Chat, owner: int | None, start: int, end:
         if found >= 0:
             start, end = min(start, found), max(end, found + len(text))
     return owner, start, end
-
-
-def _stripped(prompt: str, part: Part) -> Part:
-    """Return a part without the white space at its ends."""
-    text = prompt[part.start : part.end]
-    return Part(part.name, part.start + len(text) - len(text.lstrip()), part.start + len(text.rstrip()))

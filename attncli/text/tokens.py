@@ -129,17 +129,11 @@ def read_without_notation(pieces: Sequence[str], special: Sequence[bool]) -> lis
 # --- byte-level pieces ------------------------------------------------------------------------------------
 
 
-def letters_of_bytes() -> dict[str, int]:
-    """Map each character of byte-level BPE to its byte. Printable bytes are their own characters; the rest follow 255.
-
-    (Radford et al. 2019; `bytes_to_unicode` in GPT-2's own code.)
-    """
-    printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printed]
-    return {chr(byte): byte for byte in printed} | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-BYTES = letters_of_bytes()
+# The byte of each character of byte-level BPE. Printable bytes are their own characters; the rest follow 255
+# (Radford et al. 2019; `bytes_to_unicode` in GPT-2's own code).
+_PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+_OTHERS = sorted(set(range(256)) - set(_PRINTED))
+BYTES = {chr(byte): byte for byte in _PRINTED} | {chr(256 + place): byte for place, byte in enumerate(_OTHERS)}
 
 
 def from_bytes(pieces: Sequence[str], literal: Sequence[bool]) -> list[str]:

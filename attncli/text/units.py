@@ -82,10 +82,12 @@ def sentences(text: str) -> list[Span]:
     """Return the sentences of a text, by the rules above."""
     starts = [0]
     for match in _STOP.finditer(text):
-        if match["line"] is not None:
-            ends = match.end() == len(text) or not _continues(text, match)
-        else:
+        if match["line"] is None:
             ends = _ends(text, match, starts[-1])
+        else:
+            last, following = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+            touches = text.count("\n", match.start(), match.end()) == 1 and text[match.end() - 1] == "\n"
+            ends = not (touches and (last.isalpha() or last == ",") and following.islower())
         if ends:
             starts.append(_after_space(text, match.end()))
     return _cut(text, starts)
@@ -101,13 +103,6 @@ def _cut(text: str, starts: Iterable[int]) -> list[Span]:
 def _after_space(text: str, place: int) -> int:
     found = _SPACE.match(text, place)
     return place if found is None else found.end()
-
-
-def _continues(text: str, line_break: re.Match[str]) -> bool:
-    """Return True if a sentence continues on the next line."""
-    last, following = text[line_break.start() - 1 : line_break.start()], text[line_break.end()]
-    single = text.count("\n", line_break.start(), line_break.end()) == 1
-    return single and (last.isalpha() or last == ",") and following.islower() and text[line_break.end() - 1] == "\n"
 
 
 def _ends(text: str, stop: re.Match[str], begin: int) -> bool:
@@ -180,8 +175,15 @@ class PartedText:
 
         Raises RequestError for tags that overlap or are not closed, and for two parts of the same name.
         """
-        tags = _tags_of_parts(text)
-        pieces = [_text_between(text, *pair) for pair in pairwise([None, *tags, None])]
+        every = list(_TAG.finditer(text))
+        closed, opened = ({tag["name"] for tag in every if bool(tag["closes"]) is closes} for closes in (True, False))
+        named = {tag["name"] for tag in every if not tag["closes"] and _NAMED.search(tag["more"])}
+        tags = [tag for tag in every if tag["name"] in (closed & opened) | named]
+        pieces = []
+        for before, after in pairwise([None, *tags, None]):
+            piece = text[before.end() if before else 0 : after.start() if after else len(text)]
+            piece = piece.lstrip() if before and not before["closes"] else piece
+            pieces.append(piece.rstrip() if after and after["closes"] else piece)
         places = [tag.start() if tag["closes"] else tag.end() for tag in tags] if keep else accumulate(map(len, pieces))
         parts: list[Part] = []
         open_tags: list[tuple[re.Match[str], int]] = []  # with the indices of their parts
@@ -257,14 +259,6 @@ def numbered(names: Iterable[str]) -> list[str]:
     return found
 
 
-def _tags_of_parts(text: str) -> list[re.Match[str]]:
-    """Return the tags that mark parts: those whose name is opened and closed, and those with an `id` or the like."""
-    tags = list(_TAG.finditer(text))
-    closed, opened = ({tag["name"] for tag in tags if bool(tag["closes"]) is closes} for closes in (True, False))
-    named = {tag["name"] for tag in tags if not tag["closes"] and _NAMED.search(tag["more"])}
-    return [tag for tag in tags if tag["name"] in (closed & opened) | named]
-
-
 def _names_of(tags: Sequence[re.Match[str]]) -> list[str]:
     """Return the names of the parts that these tags open; closing tags have none.
 
@@ -287,13 +281,6 @@ def _check_names(names: Iterable[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise RequestError(f"two parts are named {quoted(twice[0])}: give each part a different name")
-
-
-def _text_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> str:
-    """Return the text between two tags, without the white space just inside them."""
-    piece = text[before.end() if before else 0 : after.start() if after else len(text)]
-    piece = piece.lstrip() if before and not before["closes"] else piece
-    return piece.rstrip() if after and after["closes"] else piece
 
 
 def _wrong_order(tag: re.Match[str], open_tags: Sequence[re.Match[str]]) -> str:

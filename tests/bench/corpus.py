@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from attncli.checks.machine import median_seconds
 from attncli.corpus.reducer import Reducer
 from attncli.corpus.sums import FIGURES, Sums, plain_part
 from attncli.corpus.texts import TextFormat
@@ -42,7 +41,7 @@ from attncli.text.windows import TextWindow
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.maps import BATCH, padded, run_peer
-from measuring import STATUS, Run, processor, status_bytes
+from measuring import STATUS, Run, median_seconds, processor, status_bytes
 from windows import sums_of
 
 SHORTEST, LONGEST = 5, 200  # tokens of a text

@@ -18,14 +18,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attncli.checks.machine import finish, one_thread
+from attncli.checks.machine import one_thread
 from attncli.models.block import Block, Tap
 from attncli.models.engine import available
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.maps import EAGER, Contestants, Shape, padded, random_texts, run_peer
-from measuring import Run, peak_added, processor
+from measuring import Run, finish, peak_added, processor
 
 SCORES = 3  # copies of a layer's scores that eager attention has room for: it needs two, and some more for masks
 

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncli.checks.machine import median_seconds
 from attncli.models.config import ModelConfig
 from attncli.models.model import Model
 from attncli.models.network import lay_out
@@ -35,7 +34,7 @@ from attncli.text.tokens import Tokens
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measuring import Run, peak_added, processor
+from measuring import Run, median_seconds, peak_added, processor
 
 EAGER, SDPA = "eager", "SDPA"
 ALL_MAPS, FIRST_HEAD, LAST_HEAD, NO_MAPS = KEPT = ("all", "one, first layer", "one, last layer", "none")

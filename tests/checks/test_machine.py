@@ -4,8 +4,7 @@ import statistics
 import time
 
 import torch
-
-from attncli.checks.machine import median_seconds
+from measuring import median_seconds
 
 
 def test_medians_of_rounds_that_each_begin_with_another(monkeypatch):

@@ -45,6 +45,8 @@ LAYER_NORM = re.compile(r"(?:norm|ln)\w*\.(weight|bias)$")
 ROTARY = r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b"
 # Lines that compute or apply positions, with or without an effect.
 TURNS = re.compile(r"\b(?:cos|sin|polar)\(")
+_TABLES = re.compile(r"(?:^|[._])(?:cos|sin|freqs|inv_freq)", re.IGNORECASE)  # buffers of rotary positions
+_BIASES = re.compile("alibi|slopes", re.IGNORECASE)
 SLOPES = re.compile(r"\w*(?:alibi|slopes)\w*(?:\(|\s*=\s*(?!None|=))", re.IGNORECASE)
 NUMBER = re.compile(r"(-?)(?<![\w.])(\d+\.?\d*(?:e[+-]?\d+)?)", re.IGNORECASE)
 LONGEST_WINDOW = 512  # tokens; longer windows are not tried
@@ -188,28 +190,24 @@ class FilledSubject:
         self.around = conventions.residual_parts(pairs)
         return parts, [*unknown, *left]
 
-    def declares(self, part: FormulaPart, lines: str) -> bool:
-        """Return whether the object, or the lines that a call ran, contain this part."""
-        if part.declared not in ("rotary positions", "ALiBi"):
-            return bool(part.declared)
-        is_rotary = part.declared == "rotary positions"
-        held = dict(self.subject.instance.named_buffers()) if hasattr(self.subject.instance, "named_buffers") else {}
-        named = re.compile(r"(?:^|[._])(?:cos|sin|freqs|inv_freq)" if is_rotary else "alibi|slopes", re.IGNORECASE)
-        return any(map(named.search, held)) or (TURNS if is_rotary else SLOPES).search(lines) is not None
-
     def unused_parts(self, fit: Fit, trial: Trial) -> tuple[Mistake, ...]:
         """Return a mistake for each part that the code has and that changes nothing."""
         used = {name for part in self.parts for name in part.ways if name in fit.conventions}
         idle: dict[str, str] = {}
         lines = None
+        instance = self.subject.instance
+        held = dict(instance.named_buffers()) if hasattr(instance, "named_buffers") else {}
         for part in self.parts:
-            if part.declared and not any(
-                one.declared == part.declared and used & one.ways.keys() for one in self.parts
-            ):
+            ways = {name for one in self.parts if one.declared == part.declared for name in one.ways}
+            if not part.declared or used & ways:
+                continue
+            if part.declared in ("rotary positions", "ALiBi"):  # the object has it, or the lines that a call ran
                 if lines is None:
                     lines = self.subject.lines_run(trial.form.call(trial.inputs, trial.dtype, dropout=self.dropout))
-                if self.declares(part, lines):
-                    idle[part.declared] = f"that has {part.declared}, which changes nothing"
+                buffer, line = (_TABLES, TURNS) if part.declared == "rotary positions" else (_BIASES, SLOPES)
+                if not any(map(buffer.search, held)) and line.search(lines) is None:
+                    continue
+            idle[part.declared] = f"that has {part.declared}, which changes nothing"
         remedy = "apply it between the projections and softmax, or remove it"
         return tuple(Mistake(UNUSED, says, "", remedy, "add", ()) for says in idle.values())
 

@@ -89,7 +89,8 @@ class Subject:
 
     Every call runs on a fresh copy, so nothing that the code does to itself lasts. report: is called with "made" or
     "called" before the code runs, and with "examined" after it. library: "torch" or "numpy".
-    source: the text, which begins on line `first` of `file`. weights: by name; names in submodules have dots. numbers: those among its attributes.
+    source: the text, which begins on line `first` of `file`. weights: by name; names in submodules have dots. numbers:
+    those among its attributes.
 
     Raises RequestError if it can't be called, made or copied.
     """
@@ -104,8 +105,11 @@ class Subject:
         self.settings = torch_settings()
         self.name = name_of(thing)
         self.kind = "class" if inspect.isclass(thing) else "function" if inspect.isroutine(thing) else "object"
-        code = type(thing) if self.kind == "object" else thing
-        self.parameters = parameters_of(called_function(thing))
+        code, called = type(thing) if self.kind == "object" else thing, thing
+        if self.kind != "function":  # the forward of a module, bound
+            has_forward = issubclass(code, nn.Module) or "__call__" not in dir(code)
+            called = types.MethodType(getattr(code, "forward" if has_forward else "__call__"), object())
+        self.parameters = parameters_of(called)
         self.constructor = parameters_of(thing) if self.kind == "class" else ()
         self.library = library_of(code)
         self.source, self.first, self.file = source_of(code)
@@ -372,15 +376,6 @@ def message_of(error: BaseException) -> str:
 
 def name_of(thing: Any) -> str:
     return printable(str(getattr(thing, "__name__", type(thing).__name__)))
-
-
-def called_function(thing: Any) -> Any:
-    """Return the function that has the parameters of a call, bound: the forward of a module."""
-    if inspect.isroutine(thing):
-        return thing
-    cls = thing if inspect.isclass(thing) else type(thing)
-    forward = issubclass(cls, nn.Module) or "__call__" not in dir(cls)
-    return types.MethodType(getattr(cls, "forward" if forward else "__call__"), object())
 
 
 def parameters_of(function: Any) -> tuple[Parameter, ...]:

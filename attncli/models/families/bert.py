@@ -83,17 +83,16 @@ FAMILY = Family(
 # BERT with task embeddings. No tokenizer returns a task, so every text has the first one, the default in transformers.
 
 
-def ernie_settings(values: Values) -> dict[str, Any]:
-    return {**settings(values), "tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0}
-
-
 ERNIE = replace(
     FAMILY,
     name="ernie",
     types={"ernie": {"use_task_id": False, "task_type_vocab_size": 3}},
     tensors={**TENSORS, "embeddings.tasks": tensors_of("embeddings.task_type_embeddings")},
     prefix="ernie.",
-    settings=ernie_settings,
+    settings=lambda values: {
+        **settings(values),
+        "tasks": values.count("task_type_vocab_size") if values.flag("use_task_id") else 0,
+    },
 )
 
 # --- Megatron-BERT (Shoeybi et al. 2019, figure 7, right), and GatorTron --------------------------------

@@ -14,7 +14,6 @@ from attncli.models.families.family import (
     SLIDING,
     Biases,
     NoOwnNetwork,
-    RotaryPositions,
     Source,
     TaskHeads,
     Values,
@@ -123,22 +122,19 @@ BASES = {FULL: ("rope_theta", 1_000_000.0), SLIDING: ("rope_local_base_freq", 10
 
 
 def gemma3_settings(values: Values) -> dict[str, Any]:
-    kinds = layer_kinds(values)
-    turned = {kind: rotation_of_kind(values, kind) for kind in set(kinds)}
+    kinds, rotations, turned = layer_kinds(values), values.value("rope_parameters") or {}, {}
+    for kind in set(kinds):
+        key, base = BASES[kind]
+        # Configurations older than transformers 5 stretch only full layers.
+        older = values.value("rope_scaling") if kind == FULL else None
+        stated = rotations.get(kind) if kind in rotations else older
+        turned[kind] = read_rotation(values, stated, values.data.get(key, base), kind)
     plain = Values({**values.data, "rope_parameters": None, "rope_scaling": None}, values.keys, values.defaults)
     return {
         **settings(plain),
         "positions": tuple(turned[kind] for kind in kinds),
         "query_key_norm": "head",
     }
-
-
-def rotation_of_kind(values: Values, kind: str) -> RotaryPositions:
-    """Return the rotation in layers of this kind. Configurations older than transformers 5 stretch only full layers."""
-    key, base = BASES[kind]
-    every = values.value("rope_parameters") or {}
-    stated = every.get(kind) if kind in every else values.value("rope_scaling") if kind == FULL else None
-    return read_rotation(values, stated, values.data.get(key, base), kind)
 
 
 GEMMA3 = replace(

@@ -168,11 +168,6 @@ FAMILY = Family(
 # Qwen 3 (Yang et al. 2025): Llama's parts, with a norm of each head's queries and keys.
 
 
-def qwen3_settings(values: Values) -> dict[str, Any]:
-    bias = values.flag("attention_bias")
-    return {**settings(values), "query_key_norm": "head", "biases": Biases(bias, False, norms=False)}
-
-
 QWEN3 = replace(
     FAMILY,
     name="qwen3",
@@ -182,7 +177,11 @@ QWEN3 = replace(
         "layers.{n}.attention.query_norm": tensors_of("layers.{n}.self_attn.q_norm"),
         "layers.{n}.attention.key_norm": tensors_of("layers.{n}.self_attn.k_norm"),
     },
-    settings=qwen3_settings,
+    settings=lambda values: {
+        **settings(values),
+        "query_key_norm": "head",
+        "biases": Biases(values.flag("attention_bias"), False, norms=False),
+    },
 )
 
 
@@ -190,12 +189,6 @@ QWEN3 = replace(
 
 # OLMo 2 (Team OLMo 2024): Llama's parts, with norms after both parts of a layer instead of before them, and norms of
 # the joined queries and the joined keys of all heads.
-
-
-def olmo2_settings(values: Values) -> dict[str, Any]:
-    changed = {"norm_first": False, "output_norm": True, "query_key_norm": "all"}
-    bias = values.flag("attention_bias")
-    return {**settings(values), **changed, "biases": Biases(bias, False, norms=False)}
 
 
 _PRE_NORMS = ("layers.{n}.attention_norm", "layers.{n}.feed_forward_norm")
@@ -210,21 +203,19 @@ OLMO2 = replace(
         "layers.{n}.attention_output_norm": tensors_of("layers.{n}.post_attention_layernorm"),
         "layers.{n}.feed_forward_output_norm": tensors_of("layers.{n}.post_feedforward_layernorm"),
     },
-    settings=olmo2_settings,
+    settings=lambda values: {
+        **settings(values),
+        "norm_first": False,
+        "output_norm": True,
+        "query_key_norm": "all",
+        "biases": Biases(values.flag("attention_bias"), False, norms=False),
+    },
 )
 
 
 # --- Phi 3 ----------------------------------------------------------------------------------------------
 
 # Phi 3 (Abdin et al. 2024): Llama's parts, with query, key and value in one matrix, and a window in every layer.
-
-
-def phi3_settings(values: Values) -> dict[str, Any]:
-    return {
-        **settings(values),
-        "reach": reach_of_layers(values, [SLIDING] * values.layers),
-        "biases": Biases(False, False, norms=False),
-    }
 
 
 PHI3 = replace(
@@ -247,5 +238,9 @@ PHI3 = replace(
         **grouped_query_key_value("layers.{n}.self_attn.qkv_proj"),
         "layers.{n}.feed_forward.up": tensors_of("layers.{n}.mlp.gate_up_proj"),
     },
-    settings=phi3_settings,
+    settings=lambda values: {
+        **settings(values),
+        "reach": reach_of_layers(values, [SLIDING] * values.layers),
+        "biases": Biases(False, False, norms=False),
+    },
 )

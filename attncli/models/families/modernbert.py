@@ -5,7 +5,6 @@ The key `position_embedding_type: absolute` in its config.json (`sans_pos` in mm
 """
 
 import reprlib
-from collections.abc import Sequence
 from typing import Any
 
 from attncli.base.errors import RequestError
@@ -19,7 +18,6 @@ from attncli.models.families.family import (
     Family,
     NoOwnNetwork,
     Norm,
-    RotaryPositions,
     TaskHeads,
     Values,
     classes,
@@ -37,8 +35,16 @@ BASES = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 1
 
 
 def settings(values: Values) -> dict[str, Any]:
-    kinds = layer_kinds(values)
-    turned = {kind: rotation_of_kind(values, kind) for kind in set(kinds)}
+    if (kinds := values.layer_types) is None:  # older than transformers 5
+        every = values.count("global_attn_every_n_layers")
+        kinds = [SLIDING if number % every else FULL for number in range(values.layers)]
+    if values.value("rope_scaling") is not None:
+        raise NoOwnNetwork("it scales its rotary positions (rope_scaling), which attncli does not support")
+    rotations, turned = values.value("rope_parameters") or {}, {}
+    for kind in set(kinds):
+        old, default = BASES[kind]
+        stated = rotations.get(kind) if isinstance(rotations, dict) else rotations
+        turned[kind] = read_rotation(values, stated, values.data.get(old, default), kind)
     reach = values.count("local_attention", least=2) // 2  # the window's width counts both sides
     return {
         "segments": 0,
@@ -50,24 +56,6 @@ def settings(values: Values) -> dict[str, Any]:
         "gated": True,
         "biases": Biases(*(values.flag(name) for name in ("attention_bias", "mlp_bias", "norm_bias"))),
     }
-
-
-def layer_kinds(values: Values) -> Sequence[str]:
-    """Return the kind of every layer. Configurations older than transformers 5 say which layers are global."""
-    if (stated := values.layer_types) is not None:
-        return stated
-    every = values.count("global_attn_every_n_layers")
-    return [SLIDING if number % every else FULL for number in range(values.layers)]
-
-
-def rotation_of_kind(values: Values, kind: str) -> RotaryPositions:
-    """Return the rotation of queries and keys in layers of this kind."""
-    old, default = BASES[kind]
-    every = values.value("rope_parameters") or {}
-    if values.value("rope_scaling") is not None:
-        raise NoOwnNetwork("it scales its rotary positions (rope_scaling), which attncli does not support")
-    stated = every.get(kind) if isinstance(every, dict) else every
-    return read_rotation(values, stated, values.data.get(old, default), kind)
 
 
 def heads(values: Values) -> TaskHeads:

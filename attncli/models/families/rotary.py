@@ -286,13 +286,6 @@ GTE = Family(
 # with adapters inside the network (`model_type: xlm-roberta`) is rejected.
 
 
-def jina_settings(values: Values) -> dict[str, Any]:
-    return {
-        "position_table": False,
-        "positions": (rotary_positions(values),) * values.layers,
-    }
-
-
 JINA = Family(
     name="jina_embeddings_v3",
     types={
@@ -316,7 +309,10 @@ JINA = Family(
     },
     prefix="roberta.",
     body=("embeddings.", "layers.", "emb_ln.", "encoder."),
-    settings=jina_settings,
+    settings=lambda values: {
+        "position_table": False,
+        "positions": (rotary_positions(values),) * values.layers,
+    },
     heads=roberta.heads,
     published=Published(
         tensors={

@@ -129,9 +129,27 @@ def _with_rotary_positions(facts: Facts) -> dict[str, Any]:
 
 
 def _rotary_scaling(facts: Facts) -> dict[str, Any] | None:
+    """Return the scaling of rotary positions. Of Llama 3's, the file has only the divisor of each frequency.
+
+    The largest divisor is the factor. The other numbers are those of all published models, and must give these
+    divisors.
+    """
     kind = facts.text("rope.scaling.type", "none")
     if ROTARY_FACTORS in facts.file.tensors:
-        return _llama3_scaling(facts)
+        divisors = facts.file.values(ROTARY_FACTORS).ravel()
+        factor = float(divisors.max(initial=1.0))
+        low, high, original = 1.0, 4.0, 8192
+        base = facts.real("rope.freq_base", 10000.0)
+        expected = stretch_slow_pairs(facts.head_dim, base, factor, low, high, original)
+        if len(divisors) != len(expected) or not np.allclose(divisors, expected, rtol=1e-4):
+            raise RequestError(f"{facts.file.path}: {ROTARY_FACTORS} is not the scaling of Llama 3")
+        return {
+            "rope_type": "llama3",
+            "factor": shortest(factor),
+            "low_freq_factor": low,
+            "high_freq_factor": high,
+            "original_max_position_embeddings": original,
+        }
     if kind == "none":
         return None
     if kind == "linear":
@@ -141,27 +159,6 @@ def _rotary_scaling(facts: Facts) -> dict[str, Any] | None:
         factor = facts.real("rope.scaling.factor")
         return {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     raise RequestError(f"{facts.file.path}: attncli does not know the scaling {quoted(kind)} of rotary positions")
-
-
-def _llama3_scaling(facts: Facts) -> dict[str, Any]:
-    """Return Llama 3's scaling. The file has only the divisor of each frequency.
-
-    The largest one is the factor. The other numbers are those of all published models, and must give these divisors.
-    """
-    divisors = facts.file.values(ROTARY_FACTORS).ravel()
-    factor = float(divisors.max(initial=1.0))
-    low, high, original = 1.0, 4.0, 8192
-    base = facts.real("rope.freq_base", 10000.0)
-    expected = stretch_slow_pairs(facts.head_dim, base, factor, low, high, original)
-    if len(divisors) != len(expected) or not np.allclose(divisors, expected, rtol=1e-4):
-        raise RequestError(f"{facts.file.path}: {ROTARY_FACTORS} is not the scaling of Llama 3")
-    return {
-        "rope_type": "llama3",
-        "factor": shortest(factor),
-        "low_freq_factor": low,
-        "high_freq_factor": high,
-        "original_max_position_embeddings": original,
-    }
 
 
 def _gemma2(facts: Facts) -> dict[str, Any]:
@@ -406,24 +403,20 @@ class Translation:
         left = sorted(set(facts.entries) - facts.read)
         if left:  # they may change the network's computation
             raise RequestError(f"{file.path}: attncli does not know the setting {quoted(f'{name}.{left[0]}')}")
-        self.names = self._rename(facts.layers)
-
-    def _rename(self, layers: int) -> dict[str, str]:
-        names: dict[str, str] = {}
-        for name in self.file.tensors:
-            renamed = self.architecture.rename(name, layers)
+        self.names: dict[str, str] = {}
+        for tensor in file.tensors:
+            renamed = self.architecture.rename(tensor, facts.layers)
             if renamed is not None:
-                names[name] = renamed
-            elif name not in self.architecture.others:
-                raise RequestError(f"{self.file.path}: attncli does not know the tensor {quoted(name)}")
-        modules = [f"blk.{layer}.{module}" for layer in range(layers) for module in self.architecture.layer]
+                self.names[tensor] = renamed
+            elif tensor not in self.architecture.others:
+                raise RequestError(f"{file.path}: attncli does not know the tensor {quoted(tensor)}")
+        modules = [f"blk.{layer}.{module}" for layer in range(facts.layers) for module in self.architecture.layer]
         modules += [module for module in self.architecture.outer if module != "output"]
         needed = [f"{module}.weight" for module in modules]
         needed += [f"{module}.bias" for module in modules if module.split(".")[-1] in self.architecture.biased]
-        missing = next((name for name in needed if name not in names), None)
+        missing = next((tensor for tensor in needed if tensor not in self.names), None)
         if missing is not None:
-            raise RequestError(f"{self.file.path} lacks the tensor {missing}")
-        return names
+            raise RequestError(f"{file.path} lacks the tensor {missing}")
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor as transformers has it."""

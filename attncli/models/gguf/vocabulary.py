@@ -5,7 +5,6 @@ byte-level byte pairs as in GPT-2 (Radford et al. 2019), and sentencepiece's (Ku
 are those of the published tokenizers, not llama.cpp's versions of them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,7 +180,7 @@ class Vocabulary:
         from tokenizers import Tokenizer, decoders, normalizers
         from tokenizers.models import BPE
 
-        merges = self._merges() if "merges" in self.entries else _merges_by_rank(self.ids, self._ranks())
+        merges = self._merges() if "merges" in self.entries else self._merges_by_rank()
         unknown = self.special.get("unk_token")
         tokenizer = Tokenizer(
             BPE(
@@ -202,17 +201,27 @@ class Vocabulary:
         tokenizer.decoder = decoders.Sequence(back)
         return tokenizer
 
-    def _ranks(self) -> dict[str, float]:
-        """Return the rank of each piece that merges may form; the smallest rank is formed first."""
+    def _merges_by_rank(self) -> list[tuple[str, str]]:
+        """Return the merges of a sentencepiece model, which stores only the pieces that they form.
+
+        Every split of a piece into two pieces is a merge. The piece with the smallest rank is formed first.
+        """
         scores = self.entries.get("scores")
         gemma = str(self.file.metadata.get("general.architecture")).startswith("gemma")  # its scores are not its ranks
         if not gemma and (not isinstance(scores, list) or len(scores) != len(self.tokens)):
             raise self._refusal("no score for each token")
-        return {
+        ranks = {
             token: float(number) if gemma else -float(scores[number])  # type: ignore[index]
             for number, token in enumerate(self.tokens)
             if self.types[number] in (NORMAL, USER_DEFINED)
         }
+        merges = [
+            (ranks[piece], self.ids[piece[:cut]], self.ids[piece[cut:]], piece[:cut], piece[cut:])
+            for piece in ranks
+            for cut in range(1, len(piece))
+            if piece[:cut] in ranks and piece[cut:] in ranks
+        ]
+        return [(left, right) for *_, left, right in sorted(merges)]
 
     def _merges(self) -> list[tuple[str, str]]:
         merges = [tuple(merge.split(" ")) for merge in self._texts("merges")]
@@ -239,17 +248,3 @@ class Vocabulary:
 
     def _refusal(self, what: str) -> RequestError:
         return RequestError(f"the tokenizer in {self.file.path} can't be read: it has {what}")
-
-
-def _merges_by_rank(ids: Mapping[str, int], ranks: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Return the merges of a sentencepiece model, which stores only the pieces that they form.
-
-    Every split of a piece into two pieces is a merge. The piece with the best rank is formed first.
-    """
-    merges = [
-        (ranks[piece], ids[piece[:cut]], ids[piece[cut:]], piece[:cut], piece[cut:])
-        for piece in ranks
-        for cut in range(1, len(piece))
-        if piece[:cut] in ranks and piece[cut:] in ranks
-    ]
-    return [(left, right) for *_, left, right in sorted(merges)]
