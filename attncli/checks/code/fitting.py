@@ -313,7 +313,7 @@ class FilledSubject:
                     made = self.make_fit(trials[0], (), under, base, base)
                     return replace(made, unused=self.unused_parts(made, trials[0]))
         first = tried[0][0]
-        unknown = [name for name in self.others if name in self.weights]
+        unknown = [name for name in self.others if name in self.weights and not LAYER_NORM.search(name)]
         if unknown and not self.zeroed:
             self.subject.fill({name: torch.zeros_like(self.weights[name]) for name in unknown})
             plain = self.run(first.form, first.reading, first.inputs, first.dtype).result
