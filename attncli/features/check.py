@@ -294,7 +294,8 @@ class Checked(Result):
         """Show the checks and the verdict; it holds if nothing is wrong."""
         title, parts = f"{self.found['name']} as {self.found['kind']}", self._parts()
         drawn = None if any(isinstance(one, Maps) for one in parts) else _no_maps
-        return Report([title], parts, self.document, picture=drawn, holds=self.found["right"])
+        holds, verdict = self.found["right"], self.found["verdict"]
+        return Report([title], parts, self.document, picture=drawn, holds=holds, verdict=verdict)
 
     def _parts(self) -> list[Part]:
         raise NotImplementedError
