@@ -350,11 +350,10 @@ class CheckedModel(Checked):
         backends = [one["name"] for one in document["backends"] if one["available"]]
         cells: dict[str, dict[str, str | Cell]] = {}
         for one in document["checks"]:
-            unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
-            verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
-            cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
+            cell = "-" if one["holds"] is None else VERDICTS[one["holds"]]  # the reason stands below
+            cells.setdefault(one["name"], {})[one["backend"]] = cell
         rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
-        table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
+        table = Table([Column("law", "prose"), *(Column(one, "name") for one in backends)], rows)
         lines = [
             f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False
         ]

@@ -499,7 +499,7 @@ def _mistakes(mistakes: "Mistakes") -> Table:
             hidden.append([name, "-", "-", f"{why}\n  {about}"])
     columns = [
         Column("mistake"), Column("moved (other heads)"), Column("output"),
-        Column("this computes attention ..., and how people come to do so", "prose", drop=1),
+        Column("what it computes, and how it happens", "prose", drop=1),
     ]  # fmt: skip
     return Table(columns, [*shown, None, *hidden])
 

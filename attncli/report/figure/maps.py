@@ -20,6 +20,7 @@ from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.record.display import WEIGHTS, WEIGHTS_NAME, hides, largest_weight, pool, pool_signed
+from attncli.report.figure import fonts
 from attncli.report.figure.drawing import (
     BAR_GAP,
     BAR_TEXT,
@@ -55,6 +56,7 @@ from attncli.report.figure.layout import (
     Wording,
     arrange,
     cell_size,
+    fold_rows,
     largest_panels,
     most_cells,
     pooling_note,
@@ -139,7 +141,7 @@ def panel_grid(
 ) -> Figure:
     """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
 
-    A row may be shorter than the first. A single row is folded if the width is given and its tokens have no room in it.
+    A row may be shorter than the first. If the width is given, rows that have no room in it are folded.
     Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that have
     room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and the
     legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
@@ -172,7 +174,7 @@ def panel_grid(
 
     def bar(panel: DrawnMap, name: str) -> tuple[ScalarMappable, str]:
         power = power_of_cells([np.float32([shades(panel).norm.vmax])], SMALL_BAR)
-        return shades(panel, power), name + in_powers(power)
+        return shades(panel, power), name + factor_of(power)
 
     bars = [bar(panel, panel.scale) for panel in panels] if grid.apart else [bar(panels[0], scale)]
     if len(bars) > MOST_BARS:
@@ -180,13 +182,18 @@ def panel_grid(
     hidden, names = hides(*maps), [name for _, name in bars]
     wording = Wording.of(grid, captions_of(rows), [*queries, *keys, *names])
     with drawing(wording.families):
-        if grid.paper.width is not None and len(rows) == 1 and not grid.headings:
-            rows = fold(rows[0], wording, grid, hidden, names)
+        if grid.paper.width is not None and not grid.headings:
+            if len(rows) == 1:
+                rows = fold(rows[0], wording, grid, hidden, names)
+            else:
+                rows = fold_rows(
+                    rows, lambda some: lay_out(replace(wording, captions=captions_of(some)), grid, hidden, names)
+                )
             wording = replace(wording, captions=Wording.of(grid, captions_of(rows), []).captions)
         layout = lay_out(wording, grid, hidden, names)
         powers = {panel.power for panel in panels if panel.power and number_size(panel, layout, grid.paper)}
         notes = [
-            *(f"numbers in cells{in_powers(power)}" for power in powers),
+            *(f"numbers in cells{factor_of(power)}" for power in powers),
             pooling_note(layout, len(queries), len(keys)),
             shortened_note(layout, wording),
             ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.tick_size)),
@@ -382,6 +389,11 @@ def draw_maps(
                     write(canvas, *at, panel.write(float(value)), size, color=ink)
     canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def factor_of(power: int) -> str:
+    """Return " (× 10⁻³)", in which no line breaks; "" for a power of 0."""
+    return in_powers(power).replace("× ", f"×{fonts.NO_BREAK}")
 
 
 def number_size(panel: DrawnMap, layout: PictureLayout, paper: Paper) -> float:
