@@ -226,8 +226,8 @@ class Followed(Result):
             title = [*title, f'token {query} "{printable(shown[query])}"']
             if one_layer:  # a column per method
                 columns = [Column(_beside(method), drop=DROP_ORDER.index(method) + 1) for method in self.shares]
-                pairs = [(shares[0, 0], self.uniform[name][0, 0]) for name, shares in self.shares.items()]
-                parts = [*meanings, self._shares(columns, *zip(*pairs, strict=True))]
+                own, uniform = ([one[name][0, 0] for name in self.shares] for one in (self.shares, self.uniform))
+                parts = [*meanings, self._shares(columns, own, uniform)]
             else:  # a table per method
                 columns = [Column(f"layer {layer}") for layer in self.layers]
                 tables = [self._shares(columns, list(rows[:, 0]), title=name) for name, rows in self.shares.items()]

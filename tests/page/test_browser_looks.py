@@ -108,7 +108,8 @@ CONTROLS = """all => all.filter((one) => one.checkVisibility()).map((one) => {
   const strip = one.closest("#heads")?.getBoundingClientRect() ?? { left: -Infinity, right: Infinity }; // it scrolls
   const label = one.closest("label")?.getBoundingClientRect() ?? box; // it can be clicked
   const [left, right] = [Math.max(box.left, strip.left), Math.min(box.right, strip.right)];
-  return [one.id || one.textContent, left, right, box.width, Math.max(box.height, label.height), Math.max(box.width, label.width)];
+  const [wide, high] = ["width", "height"].map((side) => Math.max(box[side], label[side]));
+  return [one.id || one.textContent, left, right, box.width, high, wide];
 }).filter(([, left, right]) => left < right)"""
 SHOWS_CURRENT = """() => {
   const places = ["#heads", "#heads .current"].map((name) => document.querySelector(name));

@@ -173,7 +173,7 @@ def panel_grid(
         return ScalarMappable(Normalize(-most if around else 0, most), COLOURS if signed and not around else colours)
 
     def bar(panel: DrawnMap, name: str) -> tuple[ScalarMappable, str]:
-        power = power_of_cells([np.float32([shades(panel).norm.vmax])], SMALL_BAR)
+        power = power_of_cells([np.array([cast(float, shades(panel).norm.vmax)])], SMALL_BAR)
         return shades(panel, power), name + factor_of(power)
 
     bars = [bar(panel, panel.scale) for panel in panels] if grid.apart else [bar(panels[0], scale)]
