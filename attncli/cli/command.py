@@ -154,6 +154,8 @@ def deliver(
         raise typer.Exit(output.INTERRUPTED)
     for path in saved:
         output.file(path, json)
+    if saved and report.verdict is not None:
+        output.say(f"attncli: {report.verdict}")
     again = bool(paths) and feature.output is None  # then don't suggest another file of the same kind
     following = report.after_saving(saved[0]) if saved and report.after_saving is not None else report.next
     if following is not None and not json and not (again and "output_path" in following.options):

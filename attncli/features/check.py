@@ -295,7 +295,8 @@ class Checked(Result):
         """Show the checks and the verdict; it holds if nothing is wrong."""
         title, parts = f"{self.found['name']} as {self.found['kind']}", self._parts()
         drawn = None if any(isinstance(one, Maps) for one in parts) else _no_maps
-        return Report([title], parts, self.document, picture=drawn, holds=self.found["right"])
+        holds, verdict = self.found["right"], self.found["verdict"]
+        return Report([title], parts, self.document, picture=drawn, holds=holds, verdict=verdict)
 
     def _parts(self) -> list[Part]:
         raise NotImplementedError
@@ -350,11 +351,10 @@ class CheckedModel(Checked):
         backends = [one["name"] for one in document["backends"] if one["available"]]
         cells: dict[str, dict[str, str | Cell]] = {}
         for one in document["checks"]:
-            unknown = NOT_PROMISED if one["note"].startswith(NOT_PROMISED) else "-"
-            verdicts: dict[bool | None, str | Cell] = {True: "right", False: WRONG, None: unknown}
-            cells.setdefault(one["name"], {})[one["backend"]] = verdicts[one["holds"]]
+            cell = "-" if one["holds"] is None else VERDICTS[one["holds"]]  # the reason stands below
+            cells.setdefault(one["name"], {})[one["backend"]] = cell
         rows = [(law, *(by_backend.get(backend, "-") for backend in backends)) for law, by_backend in cells.items()]
-        table = Table([Column("law"), *(Column(one, "name") for one in backends)], rows)
+        table = Table([Column("law", "prose"), *(Column(one, "name") for one in backends)], rows)
         lines = [
             f"{one['name']} ({one['backend']}): {one['says']}" for one in document["checks"] if one["holds"] is False
         ]

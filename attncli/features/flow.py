@@ -9,8 +9,8 @@ and through the residual connection beside it. W is the mean over heads:
     flow                              the most that can flow to an input token, with Ã as capacities
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
@@ -115,7 +115,8 @@ class Followed(Result):
 
     layers: numbers of layers; queries: positions of tokens. shares: by method, `[layer, query, input token]`; for raw,
     `[layer, query, token of the layer below]`. Rows sum to 1. flows: the maximum flows themselves, if flow is among the
-    methods. words: whether the tokens are words.
+    methods. words: whether the tokens are words. uniform: the baseline, the same shares if every token paid equal
+    attention to the tokens that its mask shows.
     """
 
     record: AttentionRecord
@@ -124,6 +125,7 @@ class Followed(Result):
     shares: dict[str, Doubles]
     flows: Doubles | None = None
     words: bool = False
+    uniform: Mapping[str, Doubles] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         layers = f"layer{'s' if len(self.layers) > 1 else ''} {number_list(self.layers)}"
@@ -134,7 +136,7 @@ class Followed(Result):
         """The shares for all queries, because a picture and a saved record have every row."""
         if len(self.queries) == len(self.record.tokens):
             return self
-        return follow(self.record, self.layers, None, list(self.shares), self.words)
+        return follow(self.record, self.layers, None, list(self.shares), self.words, baseline=False)
 
     def as_record(self) -> AttentionRecord:
         """Return the shares as one record, which is saved and drawn like maps.
@@ -181,6 +183,7 @@ class Followed(Result):
         for shown, method in zip(entry["attention"], cycle(self.shares)):
             shown["method"] = cast(choices.Method, method)
         rows = dict(self.shares) if self.flows is None else {**self.shares, "maximum_flow": self.flows}
+        rows |= {f"{name}_uniform": values for name, values in self.uniform.items()}
         layers: list[_LayerEntry] = []
         for number, layer in enumerate(self.layers):
             queries: list[_QueryEntry] = []
@@ -214,6 +217,7 @@ class Followed(Result):
         name, mask = model_name(record.model.full_name), f"mask {record.mask_name}"
         title = [name, *record.unusual, layers, heads, mask, *unit, record_size(record)]
         meanings = [*(TextLine(MEANING[method], caption=True) for method in self.shares), *_divided(record)]
+        meanings += [TextLine(f"in brackets: {UNIFORM}")] if one_layer else []
         if len(self.queries) == len(record.tokens):
             tables = [self._strongest()] if one_layer else [self._by_layer(method) for method in self.shares]
             maps = self._maps()
@@ -224,11 +228,12 @@ class Followed(Result):
             [query] = self.queries
             title = [*title, f'token {query} "{printable(shown[query])}"']
             if one_layer:  # a column per method
-                columns = [Column(method, drop=DROP_ORDER.index(method) + 1) for method in self.shares]
-                parts = [*meanings, self._shares(columns, [shares[0, 0] for shares in self.shares.values()])]
+                columns = [Column(_beside(method), drop=DROP_ORDER.index(method) + 1) for method in self.shares]
+                own, uniform = ([one[name][0, 0] for name in self.shares] for one in (self.shares, self.uniform))
+                parts = [*meanings, self._shares(columns, own, uniform)]
             else:  # a table per method
                 columns = [Column(f"layer {layer}") for layer in self.layers]
-                tables = [self._shares(columns, list(shares[:, 0]), method) for method, shares in self.shares.items()]
+                tables = [self._shares(columns, list(rows[:, 0]), title=name) for name, rows in self.shares.items()]
                 parts = [*meanings, *tables]
             picture = lambda: [*_divided(record), self.every._maps(query)]  # noqa: E731
             following = NextCommand("flow", {"output_path": "flow.svg"})
@@ -264,10 +269,14 @@ class Followed(Result):
         names = numbered_names(tokens)
         rows = []
         for place, query in enumerate(self.queries):
-            found = [strongest(shares[0, place].astype(np.float32), NAMED) for shares in self.shares.values()]
-            named = [[(names[key], f"{share:.3f}") for key, share in some] for some in found]
+            named = []
+            for name, shares in self.shares.items():
+                found = strongest(shares[0, place].astype(np.float32), NAMED)
+                usual = self.uniform[name][0, place]
+                named.append([(names[key], f"{share:.3f} ({usual[key]:.3f})") for key, share in found])
             rows.append((f"{query:>3} {visible(tokens.shown[query])}", named))
-        return Ranking("token", list(self.shares), rows, "(attends to nothing)", DROP_ORDER)
+        columns, dropped = (list(map(_beside, some)) for some in (self.shares, DROP_ORDER))
+        return Ranking("token", columns, rows, "(attends to nothing)", dropped)
 
     def _by_layer(self, method: str) -> Table:
         """Return the strongest token of every query by one method: a row per query, a column per layer."""
@@ -282,12 +291,15 @@ class Followed(Result):
         columns = [Column("token"), *(Column(f"layer {layer}", "name") for layer in self.layers)]
         return Table(columns, rows, f"{method}: the largest share, and its token")
 
-    def _shares(self, columns: list[Column], shares: Sequence[Doubles], title: str = "") -> Table:
-        """Return a row per input token, with its share in each column on the colour of a weight."""
-        rows: list[list[str | Cell]] = [
-            [f"{key:>3} {visible(token)}", *(Cell(f"{one[key]:.3f}", share=float(one[key])) for one in shares)]
-            for key, token in enumerate(self.record.tokens.shown)
-        ]
+    def _shares(
+        self, columns: list[Column], shares: Sequence[Doubles], uniform: Sequence[Doubles] = (), title: str = ""
+    ) -> Table:
+        """Return a row per input token, with its share in each column on the colour of a weight, and its baseline."""
+        rows: list[list[str | Cell]] = []
+        for key, token in enumerate(self.record.tokens.shown):
+            ends = [f" ({one[key]:.3f})" for one in uniform] or [""] * len(shares)
+            cells = [Cell(f"{one[key]:.3f}{end}", share=float(one[key])) for one, end in zip(shares, ends, strict=True)]
+            rows.append([f"{key:>3} {visible(token)}", *cells])
         return Table([Column("input token"), *columns], rows, title)
 
 
@@ -297,11 +309,12 @@ def follow(
     queries: Sequence[int] | None = None,
     methods: Iterable[str] = METHODS,
     words: bool = False,
+    baseline: bool = True,
 ) -> Followed:
     """Follow a record's attention down to the input tokens.
 
     layers: the layers to start from; by default the last that the record holds. queries: the tokens to start from; by
-    default all. words: whether its tokens are words.
+    default all. words: whether its tokens are words. baseline: False omits `uniform`.
 
     Raises RequestError for an unknown method or a layer that the record does not hold, and as `residual_steps` and
     `maximum_flows` do.
@@ -323,7 +336,12 @@ def follow(
                 flows = np.stack([maximum_flows(steps, layer, wanted, advance) for layer in chosen])
             # Rows sum to 1, as in the authors' program. The residual connection keeps the sum above 0.
             shares[method] = flows / flows.sum(axis=-1, keepdims=True)
-    return Followed(record, chosen, wanted, shares, flows, words)
+    if not baseline:
+        return Followed(record, chosen, wanted, shares, flows, words)
+    masks, one = record.masks[:, None].astype(np.float32), record.heads[:1]
+    even = replace(record, weights=masks, heads=one, pairs=None, vectors=None, usual=None, sinks=False)
+    uniform = follow(even, layers, queries, methods, words, baseline=False).shares
+    return Followed(record, chosen, wanted, shares, flows, words, uniform)
 
 
 def maximum_flows(
@@ -368,8 +386,14 @@ MEANING = {
     "rollout": "rollout: each input token's share, summed over all paths through the layers",
     "flow": "flow: the maximum flow to each input token, divided by the sum over tokens",
 }
+UNIFORM = "the same if every token paid equal attention to the tokens that its mask shows"
 NAMED = 2  # the strongest tokens of a row, at most
 DROP_ORDER = ("raw", "flow", "rollout")  # the columns that a narrow terminal drops, in this order
+
+
+def _beside(method: str) -> str:
+    """Return the heading of a method's shares and their baseline."""
+    return f"{method} (uniform)"
 
 
 def _divided(record: AttentionRecord) -> list[TextLine]:
@@ -395,6 +419,9 @@ class _QueryEntry(TypedDict):
     rollout: NotRequired[Annotated[list[float], "shares that sum to 1, with this method", "`[input token]`"]]
     flow: NotRequired[Annotated[list[float], "shares that sum to 1, with this method", "`[input token]`"]]
     maximum_flow: NotRequired[Annotated[list[float], "the maximum flows themselves, with `flow`", "`[input token]`"]]
+    raw_uniform: NotRequired[Annotated[list[float], UNIFORM, "`[token of the layer below]`"]]
+    rollout_uniform: NotRequired[Annotated[list[float], UNIFORM, "`[input token]`"]]
+    flow_uniform: NotRequired[Annotated[list[float], UNIFORM, "`[input token]`"]]
 
 
 class _LayerEntry(TypedDict):

@@ -26,6 +26,7 @@ from attncli.base import choices
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
+from attncli.base.printable import short
 from attncli.base.progress import progress
 from attncli.base.typed import NotRequired
 from attncli.checks.tolerance import TOLERANCES
@@ -230,7 +231,8 @@ class Law:
 
     deviation: the largest absolute difference between two vectors' elements, over all layers and tokens.
     holds: None if it could not be tested (`note` says why), or if an expected change was not seen. leaks: the share of
-    real tokens' weight that goes to [PAD], by layer, if the law is about that.
+    real tokens' weight that goes to [PAD], by layer, if the law is about that. tolerance: the part of the deviation
+    that rounding explains.
     """
 
     name: str
@@ -239,6 +241,7 @@ class Law:
     holds: bool | None
     note: str = ""
     leaks: dict[int, float] | None = None
+    tolerance: float | None = None
 
     def document(self) -> "_LawEntry":
         """Return the entry in what --json prints."""
@@ -266,7 +269,7 @@ def check_laws(engine: "Engine", tokens: Tokens, padded: Tokens) -> list[Law]:
             continue
         equal = found.deviation <= found.tolerance
         holds = (None if equal else True) if law.changes else equal
-        laws.append(Law(law.name, law.statement, found.deviation, holds, found.note, found.leaks))
+        laws.append(Law(law.name, law.statement, found.deviation, holds, *found[2:], tolerance=found.tolerance))
     return laws
 
 
@@ -601,7 +604,7 @@ def measure_windows(engine: "Engine", tokens: Tokens) -> Windows | None:
     # without a change within reach the test shows nothing
     holds = None if beyond <= most and within <= most else beyond <= most
     note = f"within reach the largest change is {within:.2g}"
-    return Windows(found, len(tokens), shortest, Law(*WINDOW, beyond, holds, note))
+    return Windows(found, len(tokens), shortest, Law(*WINDOW, beyond, holds, note, tolerance=most))
 
 
 def reaches(own: Sequence[int | None]) -> list[Reach]:
@@ -670,6 +673,7 @@ class _LawEntry(TypedDict):
     holds: Annotated[bool | None, "null if it could not be tested, or if an expected change is too small to see"]
     note: Annotated[str, "details, or why it could not be tested; may be empty"]
     leaks: Annotated[dict[int, float] | None, "weight to [PAD] by layer, if the law is about it", "share of the weight"]
+    tolerance: Annotated[float | None, "the deviation that rounding explains; null if it was not measured"]
 
 
 class _TextEntry(TypedDict):
@@ -706,6 +710,17 @@ class MaskedTexts(Result):
         """Return True if no law is broken in any text."""
         return all(one.lawful for one in self.texts)
 
+    @property
+    def verdict(self) -> str:
+        """How many laws hold; or which are broken, and whether hidden keys have weight."""
+        tested = [law for one in self.texts for law in one.laws if law.holds is not None]
+        if self.lawful:
+            untested = sum(len(one.laws) for one in self.texts) - len(tested)
+            rest = f" ({untested} could not be tested)" if untested else ""
+            return f"right: {len(tested)} laws hold{rest}, and hidden keys have no weight"
+        broken = dict.fromkeys(law.statement for law in tested if not law.holds)
+        return f"wrong: {'; '.join(broken) or 'hidden keys have weight'}"
+
     def document(self) -> MaskDocument:
         """Return what --json prints."""
         return {"model": self.model.document(), "texts": [one.document() for one in self.texts]}
@@ -733,6 +748,7 @@ class MaskedTexts(Result):
             ),
             picture=None if len(self.texts) == 1 else [],
             holds=self.lawful,
+            verdict=self.verdict,
             next=NextCommand("view", {"masks": "none,causal,padding", "layer": None, "head": None}),
         )
 
@@ -790,8 +806,12 @@ def _laws(laws: Sequence[Law]) -> Table:
         unknown = "not tested" if law.deviation is None else "no change seen"
         verdict = {True: Cell("holds"), False: Cell("DOES NOT HOLD", "wrong"), None: Cell(unknown)}[law.holds]
         statement = f"{law.statement}\n  ({law.note})" if law.note else law.statement
-        rows.append([statement, "-" if law.deviation is None else f"{law.deviation:.2g}", verdict])
-    columns = [Column("law, on this text", "prose"), Column("largest deviation", drop=1), Column("verdict")]
+        deviation = "-" if law.deviation is None else f"{law.deviation:.2g}"
+        rows.append([statement, deviation, "-" if law.tolerance is None else short(law.tolerance), verdict])
+    columns = [
+        Column("law, on this text", "prose"), Column("largest deviation", drop=1), Column("rounding explains", drop=1),
+        Column("verdict"),
+    ]  # fmt: skip
     return Table(columns, rows)
 
 

@@ -762,6 +762,7 @@ class AnswerSources(Result):
             lambda document: document["parts"],
             picture=lambda: [self._bars()],
             partial=self.partial,
+            verdict=self.verdict,
         )
 
     def _prompt(self, verdicts: Sequence[str]) -> PromptAndAnswer:

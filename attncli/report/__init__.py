@@ -55,8 +55,9 @@ class Report:
     parts of a picture, if they differ from those of the report, or a function that returns them. A page shows them
     after the other parts. files: functions that save other kinds of files, such as records, by suffix. records: returns
     the maps whose cells are the rows of its table, in place of `rows`. verbatim: the text for stdout that replaces the
-    parts. holds: False if a check said no. code: the exit code. partial: True if it was interrupted and is incomplete.
-    next: the command to type next; after_saving: returns the one after a file was saved.
+    parts. holds: False if a check said no. verdict: the line for stderr when the report is saved. code: the exit code.
+    partial: True if it was interrupted and is incomplete. next: the command to type next; after_saving: returns the one
+    after a file was saved.
     """
 
     title: Sequence[str]
@@ -68,6 +69,7 @@ class Report:
     records: Callable[[], "Iterable[AttentionRecord]"] | None = None
     verbatim: str | None = None
     holds: bool | None = None
+    verdict: str | None = None
     code: int = 0
     partial: bool = False
     next: NextCommand | None = None

@@ -1,5 +1,7 @@
 """The reports of `attncli check` in the terminal."""
 
+import re
+
 import numpy as np
 import pytest
 from rich.cells import cell_len
@@ -103,7 +105,7 @@ def test_the_laws_of_a_model_by_backend():
     assert {
         "law eager sdpa",
         "look-ahead right WRONG",
-        "packed documents not promised not promised",
+        "packed documents - -",
         "window - -",
     } <= set(rows)
     assert rows[-5:] == [
@@ -114,3 +116,7 @@ def test_the_laws_of_a_model_by_backend():
         "not checked: flash (no package)",
     ]
     assert CheckedModel(document).report().holds is False
+    law = {**document["checks"][0], "name": "packed documents, a mask of ones", "backend": "flex_attention"}
+    backends = [*document["backends"], {"name": "flex_attention", "available": True, "note": ""}]
+    narrow = lines(CheckedModel({**document, "checks": [*document["checks"], law], "backends": backends}), 60)
+    assert re.search(r"packed documents, a mask of +- +- +right *\n +ones", "\n".join(narrow))

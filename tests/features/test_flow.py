@@ -57,8 +57,18 @@ def test_the_terminal_shows_the_numbers_of_json(attncli):
     lines = attncli("flow", TEXT, "-l", "4", "--query", "cat").out.splitlines()
     table = [line.split() for line in lines if line[:4].strip().isdigit()]
     for key, line in enumerate(table):
-        assert line[2:] == [f"{row[name][key]:.3f}" for name in ("raw", "rollout", "flow")]
+        names = [f"{name}{end}" for name in ("raw", "rollout", "flow") for end in ("", "_uniform")]
+        assert [one.strip("()") for one in line[2:]] == [f"{row[name][key]:.3f}" for name in names]
     assert len(table) == 9 and any('token 2 "cat"' in line for line in lines)
+
+
+def test_the_baseline_is_what_uniform_attention_would_give():
+    """Compute by hand two causal layers of two tokens, where Ã is [[1, 0], [1/4, 3/4]] for uniform attention."""
+    record = record_of(np.tile([[1, 0], [0.9, 0.1]], (2, 3, 1, 1)), np.tril(np.ones((2, 2), bool)))
+    [row] = follow(record, queries=[1]).document()["layers"][0]["queries"]
+    assert row["raw_uniform"] == [0.5, 0.5]
+    assert row["rollout_uniform"] == [0.25 + 0.75 * 0.25, 0.75 * 0.75]
+    assert row["flow_uniform"] == pytest.approx([0.5 / 1.25, 0.75 / 1.25], abs=CLOSE)
 
 
 def test_words_are_put_together_before_paths_are_followed(attncli):

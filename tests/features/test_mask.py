@@ -46,6 +46,7 @@ def test_maps_effects_and_laws_are_shown(attncli):
     assert result.code == 0 and result.err == ""
     for words in ("layer 2 head 9", "unmasked", "causal", "padding\n", "4 [PAD]", "without the padding mask", "holds"):
         assert words in result.out
+    assert re.search(r"no real token's vector +\d\S*e-0\d +1e-04 +holds", result.out)
 
 
 def test_json_gives_the_library_s_numbers(attncli, minilm):
@@ -64,11 +65,23 @@ def test_json_gives_the_library_s_numbers(attncli, minilm):
     unmasked = minilm.attend(TEXT, mask="none", pad_to=16).weights[:, :, :11, 11:].sum(axis=-1).mean(axis=(1, 2))
     assert list(text["laws"][1]["leaks"].values()) == pytest.approx(unmasked.tolist(), rel=1e-4)
     assert [law["name"] for law in text["laws"]] == NAMES
+    assert [law["deviation"] > law["tolerance"] for law in text["laws"]] == [
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
-def test_a_broken_law_is_exit_code_1(attncli, monkeypatch):
+def test_a_broken_law_is_exit_code_1(attncli, monkeypatch, tmp_path):
+    saved = attncli("mask", TEXT, "-o", tmp_path / "mask.json")
+    assert saved.code == 0 and saved.err == "attncli: right: 7 laws hold, and hidden keys have no weight\n"
     monkeypatch.setattr(feature.Masked, "lawful", property(lambda self: False))
     assert attncli("mask", TEXT).code == 1
+    assert attncli("mask", TEXT, "-o", tmp_path / "mask.json").err == "attncli: wrong: hidden keys have weight\n"
 
 
 # --- one text under every mask ------------------------------------------------------------------------------
@@ -93,7 +106,9 @@ def test_a_weight_where_none_may_be_or_a_broken_law_is_unlawful(minilm):
     leaking = {**found.effects, "padding": {(0, 0): MaskEffect(moved=0.1, forbidden=1e-30)}}
     assert not replace(found, effects=leaking).lawful
     broken, *others = found.laws
-    assert not replace(found, laws=[replace(broken, holds=False), *others]).lawful
+    unlawful = replace(found, laws=[replace(broken, holds=False), *others])
+    assert not unlawful.lawful
+    assert feature.MaskedTexts(minilm.info, [unlawful]).verdict == f"wrong: {broken.statement}"
     assert replace(found, laws=[replace(broken, holds=None), *others]).lawful
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from attncli.base import choices
 from attncli.base.arrays import titled
 from attncli.base.choices import check_optional_text
-from attncli.base.files import DOCUMENTS, save_document
+from attncli.base.files import DOCUMENTS
 from attncli.base.printable import short
 from attncli.base.progress import counted
 from attncli.features import options
@@ -292,16 +291,10 @@ class ComparedPrograms(Result):
             parts,
             self.document,
             itemgetter("layers"),
-            files=dict.fromkeys(DOCUMENTS, self._save),
             holds=found.same,
+            verdict=found.verdict,
             next=None if against_torch or not found.same else NextCommand("compare", {"against": "torch"}),
         )
-
-    def _save(self, path: Path) -> None:
-        """Save the document, and print the verdict as a notice."""
-        document = self.document()
-        save_document(document, document["layers"], path)
-        notify(self.agreement.verdict)
 
 
 def _layers(document: CompareDocument) -> Table:

@@ -315,6 +315,7 @@ class HeadKinds(Result):
             *[TextLine(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
             *[TextLine(f"not measured: {part} attention (kinds are measured in the encoder)") for part in self.others],
         ]
+        counts = ", ".join(f"{len(one.heads)} {one.kind.name}" for one in self.kinds if one.heads)
         layer, head = next(iter(self.kinds[list(KINDS).index("induction")].heads or labels), (0, 0))
         return Report(
             [model_name(model.full_name), *self._facts],
@@ -322,6 +323,7 @@ class HeadKinds(Result):
             self.document,
             itemgetter("heads"),
             partial=self.partial,
+            verdict=f"{self._facts[0]}{counts and f': {counts}'}",
             next=NextCommand("run", {"layer": layer, "head": head}),
         )
 

@@ -313,7 +313,7 @@ class HeadMistakes(MeasuredHead):
                 hidden.append([name, "-", "-", f"{why}\n  {about}"])
         columns = [
             Column("mistake"), Column("moved (other heads)"), Column("output"),
-            Column("this computes attention ..., and how people come to do so", "prose", drop=1),
+            Column("what it computes, and how it happens", "prose", drop=1),
         ]  # fmt: skip
         table = Table(columns, [*shown, None, *hidden])
         caption = TextLine("the unchanged head, and with known mistakes in its layer", caption=True)

@@ -308,6 +308,10 @@ class TrustResult(Result):
         hits = (gaps[count:] >= gaps[:count, None] - self.rounding).sum(axis=1)
         return (1 + hits) / (1 + self.random)
 
+    def percent(self, share: float) -> str:
+        """Return an `as_good` in %; "at most ..." for the smallest that this number of random rankings can give."""
+        return f"at most {_percent(share)}" if share <= 1 / (1 + self.random) else _percent(share)
+
     @property
     def rounding(self) -> float:
         """The difference up to which changes of the output count as equal."""
@@ -439,7 +443,7 @@ def verdict(found: TrustResult) -> str:
     if found.chains <= round(1 / found.level):  # otherwise random rankings include the best order too often
         sentences.append(f"{len(found.erasable)} tokens are too few to tell a ranking from a random one.")
         return " ".join(sentences)
-    named = {name: f"{name} ({_percent(share)})" for name, share in shares.items()}
+    named = {name: f"{name} ({found.percent(share)})" for name, share in shares.items()}
     rest = [name for name in shares if name not in better]
     if better:
         sentences.append(f"Rankings by {_join_names([named[name] for name in better])} beat random rankings.")
@@ -502,7 +506,7 @@ def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
         first = sorted(range(len(found.erasable)), key=lambda place: -entry["importance"][place])[:NAMED]
         tokens = " ".join(visible(found.tokens.shown[found.erasable[place]]) for place in first)
         scores = map(three_digits, (entry["comprehensiveness"], entry["sufficiency"]))
-        rows.append([entry["by"], *scores, _percent(entry["as_good"]), tokens])
+        rows.append([entry["by"], *scores, found.percent(entry["as_good"]), tokens])
     drawn = document["random"]
     scores = map(three_digits, (drawn["comprehensiveness"], drawn["sufficiency"]))
     rows += [None, ["random, mean", *scores, "", ""]]
@@ -513,4 +517,10 @@ def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
         f"random as good: the share of {found.random} random rankings in which first deleted minus rest deleted is at "
         f"least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
     ]
+    least = 1 / (1 + found.random)
+    if found.as_good.min() <= least:
+        notes.append(
+            f"at most {_percent(least)}: none of the random rankings is as good. {found.random} of them can give no "
+            "smaller share; more (--rankings) would tell."
+        )
     return [Table(columns, rows), *map(TextLine, notes)]

@@ -720,7 +720,7 @@ class Explorer(App[None]):
         against = {
             "": [],
             "before": ["compared with the previous sentence"],
-            "whole": ["compared with all heads active"],
+            "whole": ["compared with all heads"],
         }
         return [
             model_name(state.model),

@@ -517,7 +517,8 @@ class StatusPane(Pane):
         record, size = answer.record, record_size(answer.record)
         if record.part is not None and record.part.stretched:
             size = f"{len(record.tokens)} units of {record.part.tokens} tokens"
-        return [Text(" · ".join([*self.explorer.settings(), size, *answer.said]), canvas.strong)]
+        line = " · ".join([*self.explorer.settings(), size, *answer.said])
+        return [Text(canvas.within(line, canvas.width), canvas.strong)]
 
     message = ""
 

@@ -12,7 +12,7 @@ from attncli.report.figure.fonts import NO_BREAK
 from attncli.report.figure.layout import FEW, Grid, wrap_panels
 from attncli.report.figure.maps import COLOURS, HEADS, MOST_BARS, DrawnMap, panel_grid
 from attncli.report.paper import Paper
-from attncli.report.parts import HeadGrid, Maps, Panel, Part, TextLine, in_powers, three_digits
+from attncli.report.parts import HeadGrid, Maps, Panel, Part, TextLine, three_digits
 
 UNBROKEN = 24  # characters of a title's piece in which no line breaks
 LONGEST_PIECE = 56  # characters: longer ones are prose, which the document has
@@ -55,13 +55,12 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
     If maps with scales of their own are too many to have a colour bar each, captions name their largest values.
     """
     many = part.apart and len(part.all_panels) > MOST_BARS
-    unit = in_powers(part.power).replace("× ", f"×{NO_BREAK}")
     rows: Sequence[Sequence[Panel]] = part.panels
     headings = list(part.headings)
 
     def scale_of(name: str) -> str:
         """Return the name of a panel's scale, after the panel's own name unless it begins with that."""
-        return ("" if not name or part.scale.startswith(name) else f"{name}, ") + part.scale + unit
+        return ("" if not name or part.scale.startswith(name) else f"{name}, ") + part.scale
 
     if paper.width is not None and len(headings) > 1:  # print folds a row to its width
         named = zip(headings, rows, strict=True)
@@ -75,10 +74,10 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
                 f"{panel.name}, up to {three_digits(panel.largest)}"
                 if many
                 else "\n".join(filter(None, (panel.name, panel.about))),
-                np.float32(panel.values if panel.weights else panel.values * 10.0**part.power),
+                np.float32(panel.values),
                 panel.name if panel.weights else scale_of(panel.name),
                 panel.weights,
-                bool(part.power) and not panel.weights,
+                0 if panel.weights else part.power,
             )
             for panel in row
         ]
@@ -93,12 +92,12 @@ def maps_figure(title: Sequence[str], part: Maps, parts: Sequence[Part], paper: 
         note=caption_of(parts),
         axes=(part.rows.name, part.columns.name),
         highlighted=part.highlighted,
-        vmax=part.most and part.most * 10.0**part.power,
+        vmax=part.most,
         apart=part.apart,
         paper=paper,
     )
     colours = SIGNED if part.signed else COLOURS
-    return panel_grid(panels, grid, cmap=colours, scale=part.scale + unit, signed=part.signed)
+    return panel_grid(panels, grid, cmap=colours, scale=part.scale, signed=part.signed)
 
 
 def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part], paper: Paper) -> Figure:
@@ -112,15 +111,10 @@ def heads_figure(title: Sequence[str], part: HeadGrid, parts: Sequence[Part], pa
         title=title_of(title),
         note=caption,
         axes=HEADS,
-        vmax=part.most and part.most * 10.0**part.power,
+        vmax=part.most,
         paper=paper,
     )
-    rows = [
-        [
-            DrawnMap(panel.heading, np.float32(panel.values * 10.0**part.power), whole=bool(part.power))
-            for panel in part.panels
-        ]
-    ]
+    rows = [[DrawnMap(panel.heading, np.float32(panel.values), power=part.power) for panel in part.panels]]
     rows = rows if paper.width is not None else wrap_panels(rows[0])
-    colours, scale = SIGNED if part.signed else COLOURS, part.scale + in_powers(part.power)
-    return panel_grid(rows, grid, cmap=colours, scale=scale, signed=part.signed, root=False)
+    colours = SIGNED if part.signed else COLOURS
+    return panel_grid(rows, grid, cmap=colours, scale=part.scale, signed=part.signed, root=False)

@@ -212,13 +212,12 @@ def draw_bars(
         tops, high = layout.tops, min(layout.high, LONGEST_BAR * unit)
     for y, (colours, scale) in zip(tops, bars, strict=True):
         place = layout.edge + BAR_GAP * unit, y, BAR_WIDTH * unit, high
-        how: dict[str, Any] = {"extend": "max" if more else "neither"}
+        how: dict[str, Any] = {"extend": "max" if more else "neither", "format": "{x:g}"}
         ticks: Any = MaxNLocator(5 if len(bars) == 1 else 3)
         if isinstance(colours.norm, PowerNorm):
             most = colours.norm.vmax or 1.0
             power = 10.0 ** math.ceil(math.log10(most))
             ticks = [root * power for root in ROOTS if root * power <= most]
-            how["format"] = "%g"
         name = "\n".join(fonts.wrap_line(scale, layout.note_size, high, wording.families))
         made = bar_at(figure, place, colours, name, layout.note_size, ticks=ticks, **how)
         made.ax.tick_params(length=3 * unit)

@@ -7,10 +7,12 @@ width of the picture is given, `largest_panels` finds the size of the panels.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from attncli.base.errors import RequestError
 from attncli.report.figure import fonts
 from attncli.report.figure.fonts import LONGEST_LABEL, ON_SCREEN, clean, clean_lines, token_label, wrap_line
 from attncli.report.paper import SMALLEST, STANDARD, Paper, too_narrow
@@ -65,6 +67,18 @@ def wrap_panels(panels: Sequence[T]) -> list[list[T]]:
 
     columns = min(range(1, len(panels) + 1), key=cost)
     return [list(panels[start : start + columns]) for start in range(0, len(panels), columns)]
+
+
+def fold_rows(rows: Sequence[Sequence[T]], lay_out: Callable[[list[Sequence[T]]], object]) -> list[Sequence[T]]:
+    """Fold every row into as few rows of one length as have room; `lay_out` raises RequestError without room."""
+    folded = list(rows)
+    for parts in range(1, len(rows[0]) + 1):
+        across = math.ceil(len(rows[0]) / parts)
+        folded = [row[start : start + across] for row in rows for start in range(0, len(row), across)]
+        with suppress(RequestError):
+            lay_out(folded)
+            break
+    return folded
 
 
 # --- words --------------------------------------------------------------------------------------------
@@ -238,7 +252,9 @@ def arrange(
         [line for row in captions for caption in row for line in caption.split("\n")], caption_size
     )
     if longest > (wide if paper.width is not None else WORDY * wide):
-        captions = [[wording.shortened(caption, wide, caption_size) for caption in row] for row in captions]
+        words = [word for row in captions for caption in row for word in caption.split()]
+        room = max(wide, wording.widest(words, caption_size))  # a column has room for its widest word
+        captions = [[wording.shortened(caption, room, caption_size) for caption in row] for row in captions]
     label_size, label_step = wording.label_size(cell)
 
     gap = GAP * unit if paper.width is None else min(GAP * unit, CLOSE + wide / 8)

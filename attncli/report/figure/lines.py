@@ -44,6 +44,7 @@ from attncli.report.figure.layout import (
     Wording,
     arrange,
     cell_size,
+    fold_rows,
     largest_panels,
     shortened_note,
     tick_room,
@@ -145,9 +146,12 @@ def line_grid(
         notes.append(NO_LINE if weights is None else HATCHED)
     grid = replace(grid, note="; ".join(filter(None, notes)))
     colours = colours or {}
-    wording = Wording.of(grid, [[panel.caption for panel in row] for row in rows], [*queries, *keys, *colours])
+    wording = Wording.of(grid, captions_of(rows), [*queries, *keys, *colours])
     with drawing(wording.families):
         values = 0 if weights is None else len(weights)
+        if grid.paper.width is not None:
+            rows = fold_rows(rows, lambda some: lay_out(replace(wording, captions=captions_of(some)), grid, values))
+            wording = replace(wording, captions=Wording.of(grid, captions_of(rows), []).captions)
         layout = lay_out(wording, grid, values)
         notes = [shortened_note(layout, wording), ticks_note(layout, *grid.ticks())]
         if any(notes):
@@ -180,6 +184,10 @@ def line_grid(
 
 
 # --- planning -------------------------------------------------------------------------------------------
+
+
+def captions_of(rows: Sequence[Sequence[Strands]]) -> list[list[str]]:
+    return [[panel.caption for panel in row] for row in rows]
 
 
 def lay_out(wording: Wording, grid: Grid, values: int) -> PictureLayout:

@@ -20,6 +20,7 @@ from attncli.base.arrays import Floats
 from attncli.base.errors import RequestError
 from attncli.base.printable import quoted
 from attncli.record.display import WEIGHTS, WEIGHTS_NAME, hides, largest_weight, pool, pool_signed
+from attncli.report.figure import fonts
 from attncli.report.figure.drawing import (
     BAR_GAP,
     BAR_TEXT,
@@ -55,6 +56,7 @@ from attncli.report.figure.layout import (
     Wording,
     arrange,
     cell_size,
+    fold_rows,
     largest_panels,
     most_cells,
     pooling_note,
@@ -64,7 +66,7 @@ from attncli.report.figure.layout import (
     ticks_note,
 )
 from attncli.report.paper import STANDARD, Paper
-from attncli.report.parts import in_cell
+from attncli.report.parts import in_powers, power_of_cells, write_cell
 
 # --- colours ------------------------------------------------------------------------------------------
 
@@ -103,6 +105,7 @@ LINED = 0.12  # the smallest cell with a line around it
 NUMBER = 0.9  # the size of a weight in its cell, of a label's
 POINTS = 24  # of a weight in a cell of an inch: "0.00" then fills four fifths of it
 MOST_BARS = 3  # colour bars
+SMALL_BAR = 0.01  # the largest number of a colour bar: smaller ones have no room for their zeros
 HEADS = "layer", "head"  # the axes of a grid of heads
 MANY = 100  # tokens: in longer texts most weights are so small that a linear scale shows them white
 BY_ROOT = "colours go by the square root of the value"
@@ -113,18 +116,18 @@ class DrawnMap:
     """A map `[query, key]` as it is drawn (`attncli.record.display`), and the words above it, in one or more lines.
 
     scale: the name of its values, where each map has a scale of its own. weights: True for a map of weights among
-    signed maps. whole: numbers in cells are rounded to whole ones; else they have two decimals.
+    signed maps. power: the power of ten that multiplies the numbers in its cells.
     """
 
     caption: str
     matrix: Floats
     scale: str = "attention weight"
     weights: bool = False
-    whole: bool = False
+    power: int = 0
 
     def write(self, value: float) -> str:
         """Write a number in a cell."""
-        return str(round(value)) if self.whole else in_cell(value)
+        return write_cell(value, self.power)
 
 
 def panel_grid(
@@ -138,7 +141,7 @@ def panel_grid(
 ) -> Figure:
     """Draw rows of maps over the same tokens, with one colour bar, up to `grid.vmax` or to each map's largest.
 
-    A row may be shorter than the first. A single row is folded if the width is given and its tokens have no room in it.
+    A row may be shorter than the first. If the width is given, rows that have no room in it are folded.
     Tokens stand left of the first column and below the last row, as many as can be read, and numbers in cells that have
     room for them. Up to MOST_BARS maps with scales of their own have a bar each. Hidden cells are hatched, and the
     legend under the colour bar says so. A map with more cells than a print can show is drawn with fewer, each the
@@ -162,24 +165,35 @@ def panel_grid(
     if root:
         grid = replace(grid, note="; ".join(filter(None, [grid.note, BY_ROOT])))
 
-    def shades(panel: DrawnMap) -> ScalarMappable:
-        most = (largest_weight(np.abs(panel.matrix)) or 1.0) if grid.apart else top
+    def shades(panel: DrawnMap, power: int = 0) -> ScalarMappable:
+        most = 10.0**power * ((largest_weight(np.abs(panel.matrix)) or 1.0) if grid.apart else top)
         if root:
             return ScalarMappable(PowerNorm(0.5, 0, most), colours)
         around = signed and not panel.weights
         return ScalarMappable(Normalize(-most if around else 0, most), COLOURS if signed and not around else colours)
 
-    bars = [(shades(panel), panel.scale) for panel in panels] if grid.apart else [(shades(panels[0]), scale)]
+    def bar(panel: DrawnMap, name: str) -> tuple[ScalarMappable, str]:
+        power = power_of_cells([np.array([cast(float, shades(panel).norm.vmax)])], SMALL_BAR)
+        return shades(panel, power), name + factor_of(power)
+
+    bars = [bar(panel, panel.scale) for panel in panels] if grid.apart else [bar(panels[0], scale)]
     if len(bars) > MOST_BARS:
         bars = [(ScalarMappable(Normalize(0, 1), colours), f"{scale} / the map's largest")]
     hidden, names = hides(*maps), [name for _, name in bars]
     wording = Wording.of(grid, captions_of(rows), [*queries, *keys, *names])
     with drawing(wording.families):
-        if grid.paper.width is not None and len(rows) == 1 and not grid.headings:
-            rows = fold(rows[0], wording, grid, hidden, names)
+        if grid.paper.width is not None and not grid.headings:
+            if len(rows) == 1:
+                rows = fold(rows[0], wording, grid, hidden, names)
+            else:
+                rows = fold_rows(
+                    rows, lambda some: lay_out(replace(wording, captions=captions_of(some)), grid, hidden, names)
+                )
             wording = replace(wording, captions=Wording.of(grid, captions_of(rows), []).captions)
         layout = lay_out(wording, grid, hidden, names)
+        powers = {panel.power for panel in panels if panel.power and number_size(panel, layout, grid.paper)}
         notes = [
+            *(f"numbers in cells{factor_of(power)}" for power in powers),
             pooling_note(layout, len(queries), len(keys)),
             shortened_note(layout, wording),
             ticks_note(layout, *grid.ticks(), wording.widest(grid.ticks()[1], layout.tick_size)),
@@ -344,10 +358,8 @@ def draw_maps(
     shades: Callable[[DrawnMap], ScalarMappable],
 ) -> None:
     """Draw every map with a frame, and lines and numbers where there is room."""
-    paper = grid.paper
     frames, lines = [], []
     most = most_cells(layout)
-    least = NUMBERED * POINTS if paper.width is None else paper.smallest
     for panel, x, y in panels_of(layout, rows):
         shade = shades(panel)
         pooled = pool_signed if shade.norm.vmin else pool
@@ -367,19 +379,29 @@ def draw_maps(
             queries, keys = panel.matrix.shape
             lines += [[(x + key * layout.cell, y), (x + key * layout.cell, bottom)] for key in range(1, keys)]
             lines += [[(x, y + query * layout.cell), (right, y + query * layout.cell)] for query in range(1, queries)]
-        written = [len(panel.write(value)) for value in panel.matrix[~np.isnan(panel.matrix)].tolist()]
-        room = layout.cell * POINTS * len("0.00") / max([len("0.00"), *written])
-        if room >= least:
-            size = max(min(NUMBER * paper.label, room), paper.smallest)
+        if size := number_size(panel, layout, grid.paper):
             dark = dark_ink(shade.to_rgba(panel.matrix))
             for (query, key), value in np.ndenumerate(panel.matrix):
                 if not np.isnan(value):
                     strong = "black" if dark[query, key] else "white"  # numbers that round to 0 are faint
                     at = x + (key + 0.5) * layout.cell, y + (query + 0.5) * layout.cell
-                    ink = strong if abs(value) >= (0.5 if panel.whole else 0.005) else FAINT
+                    ink = strong if abs(value) >= (0.5 / 10**panel.power if panel.power else 0.005) else FAINT
                     write(canvas, *at, panel.write(float(value)), size, color=ink)
     canvas.add_collection(LineCollection(lines, colors=RULES, linewidths=0.4), autolim=False)
     canvas.add_collection(LineCollection(frames, colors=FAINT, linewidths=0.6), autolim=False)
+
+
+def factor_of(power: int) -> str:
+    """Return " (× 10⁻³)", in which no line breaks; "" for a power of 0."""
+    return in_powers(power).replace("× ", f"×{fonts.NO_BREAK}")
+
+
+def number_size(panel: DrawnMap, layout: PictureLayout, paper: Paper) -> float:
+    """Return the points of the numbers in a map's cells; 0 if cells have no room for them."""
+    written = [len(panel.write(value)) for value in panel.matrix[~np.isnan(panel.matrix)].tolist()]
+    room = layout.cell * POINTS * len("0.00") / max([len("0.00"), *written])
+    least = NUMBERED * POINTS if paper.width is None else paper.smallest
+    return 0 if room < least else max(min(NUMBER * paper.label, room), paper.smallest)
 
 
 def draw_highlighted(canvas: Axes, layout: PictureLayout, rows: Sequence[Sequence[DrawnMap]], highlighted: int) -> None:

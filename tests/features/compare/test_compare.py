@@ -8,7 +8,7 @@ import torch
 from foreign_checkpoints import make_foreign
 from slow import slow_except
 
-from attncli import Notice, RequestError, load_model
+from attncli import RequestError, load_model
 from attncli.features.compare import _layers, _ways, compare
 from attncli.features.compare.ways import WAYS, WAYS_OF_EAGER
 from attncli.models import transformers_peer as reference
@@ -77,12 +77,16 @@ def test_against_torch(attncli):
     assert re.fullmatch(r"the same: weights within \de-06, attention outputs within \de-0[56]", lines[-1])
 
 
+def test_a_saved_comparison_tells_its_verdict(attncli, small, tmp_path):
+    saved = attncli("compare", *small, "--against", "torch", TEXT, "-o", tmp_path / "found.json")
+    assert saved.err.startswith("attncli: the same: weights within ") and saved.out == f"{tmp_path / 'found.json'}\n"
+
+
 def test_the_function_takes_an_open_model(small, tmp_path):
     model = load_model(small[1])
     found = compare(model, TEXT, layer=2, against="torch")
     assert [layer["layer"] for layer in found.document()["layers"]] == [2]
-    with pytest.warns(Notice, match="the same: weights within"):
-        found.save(tmp_path / "found.csv")
+    found.save(tmp_path / "found.csv")
     with pytest.raises(RequestError, match="weights has no effect on an open model"):
         compare(model, TEXT, weights="random")
 

@@ -74,6 +74,16 @@ def test_a_width_that_is_too_small_names_one_that_fits():
 
 
 @pytest.mark.parametrize("style", ["matrix", "lines"])
+def test_a_row_of_heads_without_room_in_a_column_is_folded(style):
+    drawn = random_record(2, 12, 6).figure(style=style, width="8cm")
+    check_nothing_overlaps(drawn)
+    heads = [text for text in picture_texts(drawn) if re.fullmatch(r"\d\.\d+", text)]
+    assert [one for one in heads if one.endswith(".11")] == ["0.11", "1.11"] and drawn.get_size_inches()[0] < 3.2
+    middles = {text: round((box.x0 + box.x1) / 2) for text, box in texts_with_places(drawn)}
+    assert middles["1.0"] == middles["1.6"]
+
+
+@pytest.mark.parametrize("style", ["matrix", "lines"])
 def test_font_and_size_are_those_asked_for(style):
     drawn = random_record(1, 1, 6).figure(style=style, font="stixgeneral", font_size=8)
     check_nothing_overlaps(drawn)

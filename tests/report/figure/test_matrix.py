@@ -5,10 +5,12 @@ import pytest
 from pictures import check_nothing_overlaps, frames, maps, picture_texts, random_record
 from records import record_of
 
+from attncli.report.figure import figure_of
 from attncli.report.figure.drawing import dark_ink
 from attncli.report.figure.layout import TALLEST, Grid
 from attncli.report.figure.maps import COLOURS, DrawnMap, colour_map, panel_grid
 from attncli.report.paper import Paper
+from attncli.report.parts import HeadGrid, Panel
 
 
 @pytest.mark.parametrize("weights", [[[0.125, 0.875, 0], [0.5, 0.25, 0.25], [1, 0, 0]], np.zeros((3, 3))])
@@ -40,6 +42,18 @@ def test_numbers_can_be_read_on_every_colour(name):
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)[:, :3]
     luminance = linear @ (0.2126, 0.7152, 0.0722) + 0.05
     assert np.where(dark_ink(colours), luminance / 0.05, 1.05 / luminance).min() >= 4.5
+
+
+@pytest.mark.parametrize(
+    "largest, factor, bar, cell",
+    [(0.4, "numbers in cells (× 10⁻³)", ["share", "0.4"], "400"), (4e-4, "share (× 10⁻⁶)", ["400"], "400")],
+)
+def test_a_bar_has_plain_numbers_unless_they_are_small_and_small_cells_name_their_factor(largest, factor, bar, cell):
+    values = np.full((3, 3), largest / 1000)
+    values[0, 0] = largest
+    grid = HeadGrid([Panel("", values)], range(3), range(3), "share")
+    texts = picture_texts(figure_of([], [grid], Paper()))
+    assert {factor, *bar, cell} <= {text.replace("\N{NO-BREAK SPACE}", " ") for text in texts}
 
 
 @pytest.mark.slow
