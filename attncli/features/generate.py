@@ -157,9 +157,9 @@ def generate(
 ) -> "WrittenText":
     """Continue a text, and show where each new token looked.
 
-    Takes the likeliest token each time, or samples one (--sample). Shows each token's probability. Also shows the
-    strongest edges from the position that predicted it: those with far more weight than on other texts. With --without
-    or --cut, the text is written twice: unchanged, and with the change. -o saves the maps of the whole text.
+    Takes the likeliest token each time, or samples one (--sample). Shows each token's probability, and where the
+    position that predicted it looked far more than on other texts. With --without or --cut, the text is written twice:
+    unchanged, and with the change. -o saves the whole text's maps.
 
     \b
     Examples:
