@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from records import attention_records, cross_records
 
 from attncli.record import AttentionRecord, Vectors
-from attncli.record.grouping import grouped
+from attncli.record.grouping import group_record
 from attncli.record.parts import Rotation
 from attncli.record.selection import Grouping
 
@@ -55,7 +55,7 @@ def any_records(draw) -> AttentionRecord:
 
 def some_rows(record: AttentionRecord) -> AttentionRecord:
     """Keep the rows of the first token and the last but one."""
-    return grouped(record, Grouping(queries=[0, -2]))
+    return group_record(record, Grouping(queries=[0, -2]))
 
 
 def turned(record: AttentionRecord) -> AttentionRecord:

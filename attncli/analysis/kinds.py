@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attncli.analysis.patterns import BROAD_BELOW
-from attncli.analysis.significance import LEVEL, mean_interval, student, wilson
+from attncli.analysis.significance import LEVEL, mean_interval, student_quantile, wilson
 from attncli.base.arrays import Bools, Brief, Doubles, Floats, Ints
 from attncli.base.errors import RequestError
 from attncli.base.printable import printable
@@ -109,7 +109,7 @@ class KindMeasure(Brief):
         cls, name: str, mean: Doubles, spread: Doubles, texts: int, null: Doubles, least: float
     ) -> "KindMeasure":
         """Build the measure from means over texts, with the standard deviation of the texts' means."""
-        half = student(interval_level(mean.size), texts - 1) * spread / np.sqrt(texts - 1)
+        half = student_quantile(interval_level(mean.size), texts - 1) * spread / np.sqrt(texts - 1)
         return cls(name, mean, mean - half, mean + half, np.broadcast_to(null, mean.shape), least)
 
     @classmethod

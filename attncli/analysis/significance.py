@@ -1,4 +1,6 @@
-"""Intervals of a share and of a mean, and a test whether one of two heads is right more often.
+"""Intervals of a share and of a mean, and a test of whether one of two guessers is right more often.
+
+A guesser is a head, or a fixed offset.
 
 Words are treated as independent.
 """
@@ -31,32 +33,31 @@ def wilson(found: int, count: int, level: float) -> tuple[float, float]:
     return max(0.0, (middle - reach) / (1 + more)), min(1.0, (middle + reach) / (1 + more))
 
 
-def at_most(found: int, count: int, share: float) -> float:
-    """Return P(X <= found), where X is the number of hits in `count` independent draws with this probability."""
+def binomial_cdf(found: int, count: int, share: float) -> float:
+    """Return P(X <= found), where X is the number of successes in `count` draws with the probability `share`."""
     hits = np.arange(found + 1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])  # ln(n!)
     ways = logs[count] - logs[hits] - logs[count - hits]
     return min(1.0, float(np.exp(ways + hits * np.log(share) + (count - hits) * np.log1p(-share)).sum()))
 
 
-def fewest_words(of: int) -> int:
-    """Return the smallest number of words that can tell two heads apart, when one finds all of them and the other none.
+def fewest_decisive(candidates: int) -> int:
+    """Return the smallest number of words that can decide between two guessers: one finds all of them, the other none.
 
-    Uses the sign test, with Bonferroni's correction for the best of `of` candidates.
+    Uses the sign test, with Bonferroni's correction for the best of this many candidates.
     """
-    return next(words for words in itertools.count(1) if of * sign_test(words, 0) <= LEVEL)
+    return next(words for words in itertools.count(1) if candidates * sign_test(words, 0) <= LEVEL)
 
 
 def sign_test(more: int, less: int) -> float:
-    """Return P(X >= more), where X is the number of heads in more + less coin tosses.
+    """Return P(X >= more), where X is the number of successes in more + less draws with the probability 1/2.
 
-    Two attention heads guess the same words. Only the first finds `more` of them, and only the second `less`. The
-    result is the probability of such a lead if both are equally good. This is McNemar's test (1947), exact and
-    one-sided, which
+    Two guessers guess the same words. Only the first finds `more` of them, and only the second `less`. The result is
+    the probability of such a lead if both are equally good. This is McNemar's test (1947), exact and one-sided.
     Dietterich (1998, "Approximate Statistical Tests for Comparing Supervised Classification Learning Algorithms")
-    advises for two classifiers on one set of examples.
+    advises it for two classifiers on one set of examples.
     """
-    return at_most(less, more + less, 0.5)
+    return binomial_cdf(less, more + less, 0.5)
 
 
 def mean_interval(samples: Doubles, covered: float) -> tuple[Doubles, Doubles]:
@@ -65,11 +66,11 @@ def mean_interval(samples: Doubles, covered: float) -> tuple[Doubles, Doubles]:
     covered: the confidence level, exact for normally distributed samples.
     """
     count, mean = len(samples), samples.mean(axis=0)
-    half = student(covered, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
+    half = student_quantile(covered, count - 1) * samples.std(axis=0, ddof=1) / np.sqrt(count)
     return mean - half, mean + half
 
 
-def student(share: float, freedom: int) -> float:
+def student_quantile(share: float, freedom: int) -> float:
     """Return t, so that this share of Student's distribution lies between -t and t (Student 1908).
 
     t = sqrt(freedom) tan(angle), and the density of the angle is proportional to cos(angle) ** (freedom - 1).

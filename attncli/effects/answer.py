@@ -281,35 +281,35 @@ def special_places(tokens: Tokens) -> frozenset[int]:
 
 
 def attention_shares(
-    asked: AnsweredPrompt | MeasuredText, spans: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+    measured: AnsweredPrompt | MeasuredText, spans: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Return each span's share of attention, its share by length, and its mean weights.
+    """Return each span's share of attention, its share of the length, and its mean weights.
 
     groups: rows of the answer. Shares of attention and length are `[group, span]` and leave out sinks. Mean weights are
     `[layer, head, span]`, over all rows.
     """
-    units = np.zeros((asked.keys, len(spans) + 1))
+    units = np.zeros((measured.keys, len(spans) + 1))
     for number, span in enumerate(spans):
         units[span, number] = 1
-    units[:, -1] = [place not in asked.sinks for place in range(asked.keys)]
-    weights = asked.weights_on(units)
-    uniform = 1 / (asked.visible + len(asked.sinks))  # the weight of uniform attention on each token, by row
+    units[:, -1] = [place not in measured.sinks for place in range(measured.keys)]
+    weights = measured.weights_on(units)
+    uniform = 1 / (measured.visible + len(measured.sinks))  # the weight of uniform attention on each token, by row
     shares, lengths = np.empty((2, len(groups), len(spans)))
     for number, group in enumerate(groups):
         by_head = weights[:, :, group].mean(axis=2)
         shares[number] = by_head[..., :-1].sum(axis=(0, 1)) / by_head[..., -1].sum()
-        every = (uniform * asked.visible)[group].sum()
+        every = (uniform * measured.visible)[group].sum()
         lengths[number] = [len(span) * uniform[group].sum() / every for span in spans]
     return shares, lengths, weights.mean(axis=2)[..., :-1]
 
 
 def effects_of(
-    asked: AnsweredPrompt | MeasuredText,
+    measured: AnsweredPrompt | MeasuredText,
     places: Sequence[int],
     groups: Sequence[Sequence[int] | slice] = (slice(None),),
 ) -> list[float]:
     """Return the effect of hiding tokens of the prompt on each group of tokens of the answer; by default on all."""
-    lost = asked.plain - asked.without(places)
+    lost = measured.plain - measured.without(places)
     return [float(lost[group].mean()) for group in groups]
 
 
@@ -324,11 +324,11 @@ def random_spans(
 
 
 def control_effects(
-    asked: AnsweredPrompt | MeasuredText, places: Sequence[int], draws: int, effect: float
+    measured: AnsweredPrompt | MeasuredText, places: Sequence[int], draws: int, effect: float
 ) -> Iterator[float]:
     """Yield the effects of random spans, up to the first that is as large as `effect`: it decides the verdict."""
-    for span in random_spans(asked.prompt, places, draws, asked.sinks):
-        [drawn] = effects_of(asked, span)
+    for span in random_spans(measured.prompt, places, draws, measured.sinks):
+        [drawn] = effects_of(measured, span)
         yield drawn
         if drawn >= effect:
             return
@@ -378,13 +378,13 @@ def token_sources(
 
     units: of tokens before it. tell: called with the completed share.
     """
-    asked = AnsweredPrompt(model, text.take(range(place)), [text.ids[place]])
+    measured = AnsweredPrompt(model, text.take(range(place)), [text.ids[place]])
     spans = [one for unit in units if (one := [at for at in unit if 0 < at < place])]
-    shares, lengths, _ = attention_shares(asked, spans, [[0]])
+    shares, lengths, _ = attention_shares(measured, spans, [[0]])
     effects = np.empty(len(spans))
     for number, span in enumerate(spans):
         tell(number / len(spans))
-        [effects[number]] = effects_of(asked, span)
+        [effects[number]] = effects_of(measured, span)
     best = int(effects.argmax()) if spans else 0
-    control = list(control_effects(asked, spans[best], RANDOM_SPANS, float(effects[best]))) if spans else []
+    control = list(control_effects(measured, spans[best], RANDOM_SPANS, float(effects[best]))) if spans else []
     return TokenSources(text, place, spans, shares[0], lengths[0], effects, control)

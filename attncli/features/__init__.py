@@ -29,7 +29,7 @@ COMMANDS = {
         "explain": "Explain one row of a map: every number in it.",
         "explore": "Type a sentence and see all its heads, full screen.",
         "flow": "Follow attention down to the input tokens: rollout and flow.",
-        "serve": "Serve the page of view with a text box.",
+        "serve": "Serve view's page, with a text box.",
     },
     "Does it matter": {
         "ablate": "Measure how an output changes without a head.",

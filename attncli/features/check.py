@@ -48,7 +48,7 @@ def check(
             show_default="any",
         ),
     ] = None,
-    model: Annotated[str | None, options.model("Load weights of a layer of this model into WHAT.")] = None,
+    model: Annotated[str | None, options.model("The model to check. With WHAT: load a layer's weights.")] = None,
     batch: Annotated[
         Path | None,
         option(SELECTION, "--batch", metavar="FILE", help="With -m: your batch, a .pt, .safetensors or .json."),

@@ -224,8 +224,8 @@ class EdgeCutter:
             else:
                 reaching |= edges.any(axis=0)
         queries, keys = self.axes.queries, self.axes.keys
-        of_keys = to_units(keys, slice(0, keys.text), found, -1)[1]
-        of_units: Bools = to_units(queries, slice(0, queries.text), of_keys, -2)[1]
+        of_keys = to_units(keys, slice(0, keys.text_length), found, -1)[1]
+        of_units: Bools = to_units(queries, slice(0, queries.text_length), of_keys, -2)[1]
         return of_units
 
     def select_edges(self, query: str, key: str) -> list[_Edge]:

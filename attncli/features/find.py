@@ -54,7 +54,7 @@ def find(
             SELECTION,
             "--by",
             metavar="NAME",
-            help="weight or content (weight above usual); without QUERY and KEY: logit or a statistic of stats.",
+            help='weight or content (weight above usual); without QUERY and KEY: logit or a statistic of "stats".',
         ),
     ] = "weight",
     at: Annotated[

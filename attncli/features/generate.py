@@ -51,7 +51,7 @@ from attncli.models.block import Block, Tap
 from attncli.models.taps import BLOCK
 from attncli.record import AttentionRecord, Request
 from attncli.record.display import model_name
-from attncli.record.grouping import axes_of, grouped
+from attncli.record.grouping import axes_of, group_record
 from attncli.record.parts import LensDocument, LensLayerDocument, ModelDocument, PlaceDocument, UsualWeights
 from attncli.record.record import SUFFIXES
 from attncli.record.selection import TOKENS, Grouping, number_list, numbered_names, select_token, select_units
@@ -112,7 +112,7 @@ def generate(
         ),
     ] = None,
     max_tokens: Annotated[int, option(MODEL, "--max-tokens", metavar="N", min=1, help="Write at most N tokens.")] = 40,
-    sample: Annotated[bool, option(MODEL, "--sample", help="Sample each token; don't take the likeliest.")] = False,
+    sample: Annotated[bool, option(MODEL, "--sample", help="Sample each token, instead of the likeliest.")] = False,
     temperature: Annotated[
         float | None,
         option(
@@ -157,9 +157,9 @@ def generate(
 ) -> "WrittenText":
     """Continue a text, and show where each new token looked.
 
-    Takes the likeliest token each time, or samples one (--sample). Shows each token's probability, and the edges at the
-    position that predicted it whose weight is far above that on other texts. With --without or --cut, the text is
-    written twice: unchanged, and with the change. -o saves one record.
+    Takes the likeliest token each time, or samples one (--sample). Shows each token's probability, and where the
+    position that predicted it looked far more than on other texts. With --without or --cut, the text is written twice:
+    unchanged, and with the change. -o saves the whole text's maps.
 
     \b
     Examples:
@@ -231,7 +231,7 @@ def _cutting(
 
     cut = []
     for query, key in edges:
-        keys, queries = named(key, units.text), named(query, units.text + most)
+        keys, queries = named(key, units.text_length), named(query, units.text_length + most)
         cut += [(q, k) for q in queries for k in keys if k < q]
     every = [(layer, head) for layer in range(engine.layers) for head in range(engine.heads)]
     return [Changed([Hide(every, cut)])]
@@ -565,7 +565,7 @@ class WrittenText(Result):
         longest = len(plain.tokens) + plain.sampling.max_tokens
         advice = "omit -o, which saves all maps, or continue a shorter text"
         check_room([(longest, longest)], plain.engine.layers, plain.engine.heads, advice=advice)
-        return grouped(self.shown.record(vectors), self.grouping or TOKENS)
+        return group_record(self.shown.record(vectors), self.grouping or TOKENS)
 
     @cached_property
     def _difference(self) -> _DifferenceEntry | None:

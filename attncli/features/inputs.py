@@ -417,13 +417,13 @@ class SavedRecords(RecordSource):
         self, together: bool = False, copies: float = 0, stretches: bool | None = None
     ) -> "Iterator[AttentionRecord]":
         """Yield its records. Raises RequestError if the file is not a record, or does not hold the selection."""
-        from attncli.record.grouping import grouped
+        from attncli.record.grouping import group_record
 
         for record in self.loaded:
             all_layers = record.pairs is not None or all_name_layers(self.heads)
             last = self.last and self.layers is None and not all_layers
             some = record.select([max(record.layers)] if last else self.layers, self.heads)
-            yield grouped(some, self.grouping.in_stretches(stretches))
+            yield group_record(some, self.grouping.in_stretches(stretches))
 
     @cached_property
     def loaded(self) -> "Sequence[AttentionRecord]":

@@ -74,8 +74,9 @@ def patch(
 ) -> "PatchResult":
     """Patch head outputs from text B into the run of text A.
 
-    Shows how far each patched head, layer or token moves A's output towards B's. As a control, it patches in outputs of
-    heads on other texts. The output is chosen as in ablate; by default it is the distance of the last vectors from B's.
+    Shows how far each patched head, layer or token moves A's output towards B's. As a control, it patches in head
+    outputs from other texts. The output is chosen as in ablate; by default it is the distance of the last vectors from
+    B's.
     The texts need the same number of tokens.
 
     \b

@@ -47,7 +47,7 @@ def serve(
     device: options.DeviceOption = "auto",
     dtype: options.DtypeOption = "float32",
 ) -> "Serving":
-    """Serve the page of view with a text box.
+    """Serve view's page, with a text box.
 
     Every view follows what you type. The command prints the page's address, with the access token, when the server is
     ready. Ctrl-C ends it, with exit code 0. The page offers the models named by -m and your earlier texts. It can save

@@ -1,7 +1,7 @@
 """Find out which part of a prompt an answer rests on.
 
 Attention shows where the positions that predicted the answer looked, not whether that mattered. So each part's share of
-their attention is shown with its effect: how much less likely the answer is if no later token can see the part. The
+their attention is shown with its effect: how much less likely the answer is if no other token sees the part. The
 effect is compared with that of random spans of the same length from the rest of the prompt (`attncli.effects.answer`).
 
     share  = weight on the part / weight on all tokens except the sink, mean over heads, layers and rows
@@ -113,10 +113,10 @@ def sources(
     """Find out which part of a prompt an answer rests on.
 
     Shows each part's share of the attention at the positions that predicted the answer, and its share of the length.
-    Then shows its effect: how much less likely the answer is, in nats per token, if no other token sees the part,
-    compared with random spans of that length. Parts are in tags; without tags each sentence is a part. Encoders write
-    no answer: an output is measured, chosen as in ablate. In decoders, --target and --similar-to measure one too. For
-    an encoder-decoder, --target is the answer.
+    Then shows its effect: how much less likely the answer is, in nats per token, if no other token sees the part.
+    Random spans of the same length are the control. Parts are in tags; without tags each sentence is a part. Encoders
+    write no answer, so an output is measured, chosen as in ablate. In decoders, --target and --similar-to measure an
+    output too. For an encoder-decoder, --target is the answer.
 
     \b
     Examples:
@@ -129,8 +129,8 @@ def sources(
         no_effect("with --answer, because the model writes nothing", max_tokens=max_tokens)
     opening = opening_of(default_model("smollm2") if model is None else model, **how)
     opened = cast("InTorch", open_tappable(opening, None))
-    paired = len(opened.parts) > 1
-    if paired:  # --target is the answer
+    is_encoder_decoder = len(opened.parts) > 1
+    if is_encoder_decoder:  # --target is the answer
         no_effect("with an encoder-decoder, whose answer is measured", similar_to=similar_to)
         if target is not None:
             no_effect("with --target, which is the answer", answer=answer, max_tokens=max_tokens)
@@ -167,9 +167,9 @@ def sources(
             raise RequestError("the model writes nothing after this prompt: give an answer with --answer")
     else:
         ids = _ids_of(opened, parted.text, prompt, answer)
-    asked = (EncodedPrompt if paired else AnsweredPrompt)(opened, prompt, ids)
+    measured = (EncodedPrompt if is_encoder_decoder else AnsweredPrompt)(opened, prompt, ids)
     groups = _answer_units(opened, ids, each)
-    return _measure(asked, parted, groups, remove, sentences, draws)
+    return _measure(measured, parted, groups, remove, sentences, draws)
 
 
 def _chat_of(model: "InTorch", text: str | None, file: str | None, answer: str | None) -> tuple[PartedText, str | None]:
@@ -266,14 +266,14 @@ def _sources_of(parted: PartedText, prompt: "Tokens", sinks: Set[int]) -> list[_
     for name, some in of_parts:
         places = sorted({place for one in unit_tokens(prompt, some) for place in one} - sinks)
         found.append(_Source(name, " ".join(parted.text[start:end].strip() for start, end in some), places))
-    if parted.parts and rest:  # special tokens of a template are in no word
+    if parted.parts and rest:  # the rest also takes the tokens of no word, such as a template's special tokens
         others = frozenset(sinks).union(*(one.places for one in found[:-1]))
         found[-1] = found[-1]._replace(places=[place for place in range(len(prompt)) if place not in others])
     return found
 
 
 class _Sentence(NamedTuple):
-    """A sentence of a part: the index of the part, its characters in the prompt, and its tokens."""
+    """A sentence: the index of its part, where it begins and ends in the prompt, and its tokens."""
 
     part: int
     start: int
@@ -295,7 +295,7 @@ def _sentences_of(parted: PartedText, parts: Sequence[_Source], prompt: "Tokens"
 
 
 def _measure(
-    asked: "AnsweredPrompt | MeasuredText",
+    measured: "AnsweredPrompt | MeasuredText",
     parted: PartedText,
     groups: list[_AnswerUnit],
     remove: bool,
@@ -305,25 +305,25 @@ def _measure(
     """Measure shares, effects and controls. Ctrl-C keeps the results so far."""
     from attncli.effects.answer import attention_shares, control_effects, effects_of
 
-    parts = _sources_of(parted, asked.prompt, asked.sinks)
+    parts = _sources_of(parted, measured.prompt, measured.sinks)
     with_tokens = [one for one in parts if one.places]
     if not with_tokens:
         raise RequestError("the prompt has no parts: give a text, or put tags around its parts")
-    inner = _sentences_of(parted, parts, asked.prompt)
-    if not inner:
+    sentences = _sentences_of(parted, parts, measured.prompt)
+    if not sentences:
         no_effect("in a prompt without tags, whose sentences are its parts", sentences=by_sentence)
-    spans = [*(one.places for one in parts), *(one.places for one in inner)]
+    spans = [*(one.places for one in parts), *(one.places for one in sentences)]
     rows = [group.places for group in groups]
-    shares, lengths, of_answer = attention_shares(asked, spans, rows)
+    shares, lengths, head_weights = attention_shares(measured, spans, rows)
     heads = []
     for number in range(len(parts)):
-        order = np.argsort(-of_answer[..., number], axis=None)[:NAMED_HEADS]
-        places = [np.unravel_index(one, of_answer.shape[:2]) for one in order]
-        heads.append([(int(layer), int(head), float(of_answer[layer, head, number])) for layer, head in places])
+        order = np.argsort(-head_weights[..., number], axis=None)[:NAMED_HEADS]
+        places = [np.unravel_index(one, head_weights.shape[:2]) for one in order]
+        heads.append([(int(layer), int(head), float(head_weights[layer, head, number])) for layer, head in places])
     effects = np.full((len(groups), len(parts)), np.nan)
     controls = np.full((len(parts), draws), np.nan)
     removed = np.full(len(parts), np.nan) if remove else None
-    of_sentences = np.full((len(groups), len(inner)), np.nan)
+    sentence_effects = np.full((len(groups), len(sentences)), np.nan)
     sentence_control: list[float] = []
     pairs: list[PairEffect] = []
     partial = True
@@ -333,10 +333,10 @@ def _measure(
         for number, one in enumerate(parts):
             if not one.places:
                 continue
-            effects[:, number] = effects_of(asked, one.places, rows)
+            effects[:, number] = effects_of(measured, one.places, rows)
             advance()
         for number, one in enumerate(parts):
-            drawn = control_effects(asked, one.places, wanted[number], effects[0, number])
+            drawn = control_effects(measured, one.places, wanted[number], effects[0, number])
             for draw, effect in enumerate(drawn):
                 controls[number, draw] = effect
                 advance()
@@ -344,28 +344,30 @@ def _measure(
         if removed is not None:
             for number, one in enumerate(parts):
                 if one.places:
-                    removed[number] = _effect_of_removing(cast("AnsweredPrompt", asked), one.places)
+                    removed[number] = _effect_of_removing(cast("AnsweredPrompt", measured), one.places)
                     advance()
-        pairs = _pairs(asked, parts, effects[0], controls, draws, parted.rest)
+        pairs = _pairs(measured, parts, effects[0], controls, draws, parted.rest)
         best = _best_part(parts, effects[0], parted.rest)
-        within = [number for number, one in enumerate(inner) if one.part == best and one.places]
+        within = [number for number, one in enumerate(sentences) if one.part == best and one.places]
         if by_sentence and len(within) > 1:
             with progress(len(within), "sentences") as advance:
                 for number in within:
-                    of_sentences[:, number] = effects_of(asked, inner[number].places, rows)
+                    sentence_effects[:, number] = effects_of(measured, sentences[number].places, rows)
                     advance()
-            first = max(within, key=lambda number: of_sentences[0, number])
-            sentence_control = list(control_effects(asked, inner[first].places, draws, of_sentences[0, first]))
+            first = max(within, key=lambda number: sentence_effects[0, number])
+            sentence_control = list(
+                control_effects(measured, sentences[first].places, draws, sentence_effects[0, first])
+            )
         partial = False
     if partial:
         notify("interrupted: the effects are PARTIAL")
-    info = asked.model.info
+    info = measured.model.info
     return AnswerSources(
         info,
         groups,
-        float(asked.plain.mean()),
-        asked.output,
-        asked.keys,
+        float(measured.plain.mean()),
+        measured.output,
+        measured.keys,
         parted,
         parts,
         shares[:, : len(parts)],
@@ -376,9 +378,9 @@ def _measure(
         removed,
         pairs,
         partial,
-        inner,
+        sentences,
         shares[:, len(parts) :],
-        of_sentences,
+        sentence_effects,
         sentence_control,
     )
 
@@ -389,11 +391,11 @@ def _best_part(parts: Sequence[_Source], effects: Doubles, rest: str) -> int:
     return int(np.where(np.isnan(effects) | ~np.array(named), -np.inf, effects).argmax())
 
 
-def _effect_of_removing(asked: "AnsweredPrompt", places: Sequence[int]) -> float:
+def _effect_of_removing(measured: "AnsweredPrompt", places: Sequence[int]) -> float:
     """Return how much less likely the answer is, in nats per token, if these tokens are removed from the text."""
     gone = set(places)
-    shorter = asked.prompt.take([place for place in range(len(asked.prompt)) if place not in gone])
-    return float((asked.plain - replace(asked, prompt=shorter).plain).mean())
+    shorter = measured.prompt.take([place for place in range(len(measured.prompt)) if place not in gone])
+    return float((measured.plain - replace(measured, prompt=shorter).plain).mean())
 
 
 class PairEffect(NamedTuple):
@@ -406,28 +408,31 @@ class PairEffect(NamedTuple):
 
 
 def _pairs(
-    asked: "AnsweredPrompt | MeasuredText",
+    measured: "AnsweredPrompt | MeasuredText",
     parts: Sequence[_Source],
     effects: Doubles,
     controls: Doubles,
     draws: int,
     rest: str = REST,
 ) -> list[PairEffect]:
-    """Hide parts in pairs if no part alone has more effect than random spans: two parts may say the same."""
+    """Hide parts in pairs if no part alone has more effect than random spans: two parts may say the same.
+
+    Return the pairs with more effect than random spans as long as both parts together, and as long as either.
+    """
     from attncli.effects.answer import control_effects, effects_of
 
-    there = [number for number, one in enumerate(parts) if one.places and one.name != rest]
-    alone = any(effects[number] > np.nanmax(controls[number], initial=ROUNDING) for number in there)
-    if alone or not 2 <= len(there) <= PAIRED or not draws:
+    named = [number for number, one in enumerate(parts) if one.places and one.name != rest]
+    alone = any(effects[number] > np.nanmax(controls[number], initial=ROUNDING) for number in named)
+    if alone or not 2 <= len(named) <= PAIRED or not draws:
         return []
     found = []
-    two = list(combinations(there, 2))
+    two = list(combinations(named, 2))
     with progress(len(two), "pairs") as advance:
         for first, second in two:
             places = sorted({*parts[first].places, *parts[second].places})
-            [effect] = effects_of(asked, places)
-            most = max(control_effects(asked, places, draws, effect), default=np.nan)
-            shorter = (control_effects(asked, parts[one].places, draws, effect) for one in (first, second))
+            [effect] = effects_of(measured, places)
+            most = max(control_effects(measured, places, draws, effect), default=np.nan)
+            shorter = (control_effects(measured, parts[one].places, draws, effect) for one in (first, second))
             if effect > np.nanmax([ROUNDING, most]) and all(drawn < effect for some in shorter for drawn in some):
                 found.append(PairEffect(first, second, effect, most))
             advance()
@@ -439,13 +444,13 @@ def _pairs(
 OF_OUTPUT = (
     "share of attention: at the tokens that the output reads, without the weight on special tokens",
     "effect: how much the output falls (or moves, if it is a distance) if no other token sees the part; random: the "
-    "same for random spans of that length from the rest of the text, drawn until one has as large an effect",
+    "same for random spans of the same length from the rest of the text, drawn until one has as large an effect",
 )
 MEANING = (
     "share of attention: at the positions that predicted the answer, without the first token, which is a sink (or "
     "without special tokens of an encoder's text)",
     "effect: how much less likely the answer is, in nats per token, if no other token sees the part; random: the same "
-    "for random spans of that length from the rest of the prompt, drawn until one has as large an effect",
+    "for random spans of the same length from the rest of the prompt, drawn until one has as large an effect",
 )
 
 
@@ -472,7 +477,9 @@ class _SentenceEntry(TypedDict):
     text: str
     tokens: Annotated[int, "how many"]
     share: Annotated[
-        float, "at the positions that predicted the answer", "share of the weight on all but the first token"
+        float,
+        "at the positions that predicted the answer",
+        "share of the weight, without that on the first token (encoder: on special tokens)",
     ]
     effect: Annotated[
         float | None,
@@ -488,11 +495,13 @@ class _PartEntry(TypedDict):
     text: str
     tokens: Annotated[int, "how many, without the first token of the prompt (encoder: without special tokens)"]
     share: Annotated[
-        float, "at the positions that predicted the answer", "share of the weight on all but the first token"
+        float,
+        "at the positions that predicted the answer",
+        "share of the weight, without that on the first token (encoder: on special tokens)",
     ]
     length_share: Annotated[float, "its share of the length", "share of the tokens"]
     effect: Annotated[
-        float | None, "how much less likely the answer is if no later token sees the part", "nats per token"
+        float | None, "how much less likely the answer is if no other token sees the part", "nats per token"
     ]
     control: _ControlEntry | None
     removed: NotRequired[
@@ -583,7 +592,7 @@ class AnswerSources(Result):
 
     @property
     def _unit(self) -> str:
-        """The unit of effects, as the end of a number."""
+        """The unit of effects, to follow a number."""
         return " nats per token" if self.output is None else ""
 
     @property
@@ -609,25 +618,25 @@ class AnswerSources(Result):
             return "no effect was measured"
         if len(drawn) == 0:
             return f"hiding {self._named(best)} costs {effects[best]:.2f}{self._unit}; there is no control"
-        beside = f"{len(drawn)} random spans of that length {drawn.min():.2f} to {drawn.max():.2f}"
+        control = f"{len(drawn)} random spans of the same length: {drawn.min():.2f} to {drawn.max():.2f}"
         if len(drawn) == 1:
-            beside = f"a random span of that length {drawn[0]:.2f}"
+            control = f"a random span of the same length: {drawn[0]:.2f}"
         if effects[best] > max(drawn.max(), ROUNDING):
             return (
-                f"{self._subject} rests on {self._named(best)} (effect {effects[best]:.2f}{self._unit}; {beside})"
+                f"{self._subject} rests on {self._named(best)} (effect {effects[best]:.2f}{self._unit}; {control})"
                 f"{self._about_sentences()}"
             )
         if self.pairs:
             pair = self.pairs[0]
             names = f"{self._named(pair.first)} and {self._named(pair.second)}"
-            drawn_most = "no room for random spans" if np.isnan(pair.most) else f"random spans up to {pair.most:.2f}"
+            drawn_most = "no room for random spans" if np.isnan(pair.most) else f"random spans: up to {pair.most:.2f}"
             return (
                 f"no part alone has more effect than random spans, but {names} together do (effect {pair.effect:.2f}"
                 f"{self._unit}; {drawn_most}): either of them is enough"
             )
         return (
             f"no part alone has more effect than random spans of its length: {self._named(best)} has the largest, "
-            f"{effects[best]:.2f}{self._unit}; {beside}"
+            f"{effects[best]:.2f}{self._unit}; {control}"
         )
 
     def _about_sentences(self) -> str:
@@ -637,8 +646,10 @@ class AnswerSources(Result):
             return ""
         one = self.sentences[int(effects.argmax())]
         text = shorten(" ".join(self.prompt.text[one.start : one.end].split()), LONGEST_SENTENCE)
-        beside = f"{len(self.sentence_control)} random spans of that length up to {max(self.sentence_control):.2f}"
-        return f', mostly on "{printable(text)}" ({effects.max():.2f}; {beside})'
+        control = (
+            f"{len(self.sentence_control)} random spans of the same length: up to {max(self.sentence_control):.2f}"
+        )
+        return f', mostly on "{printable(text)}" ({effects.max():.2f}; {control})'
 
     def document(self) -> SourcesDocument:
         """Return what --json prints."""
@@ -655,24 +666,24 @@ class AnswerSources(Result):
                 "tokens": len(one.places),
                 "share": float(self.shares[0, number]),
                 "length_share": float(self.lengths[0, number]),
-                "effect": _known(self.effects[0, number]),
+                "effect": _none_if_nan(self.effects[0, number]),
                 "control": control,
                 "heads": [
                     {"layer": layer, "head": head, "weight": weight} for layer, head, weight in self.heads[number]
                 ],
                 "sentences": [
                     {
-                        "text": self.prompt.text[inner.start : inner.end],
-                        "tokens": len(inner.places),
+                        "text": self.prompt.text[sentence.start : sentence.end],
+                        "tokens": len(sentence.places),
                         "share": float(self.sentence_shares[0, place]),
-                        "effect": _known(self.sentence_effects[0, place]),
+                        "effect": _none_if_nan(self.sentence_effects[0, place]),
                     }
-                    for place, inner in enumerate(self.sentences)
-                    if inner.part == number
+                    for place, sentence in enumerate(self.sentences)
+                    if sentence.part == number
                 ],
             }
             if self.removed is not None:
-                entry["removed"] = _known(self.removed[number])
+                entry["removed"] = _none_if_nan(self.removed[number])
             entries.append(entry)
         found, names = self.agreement, [one.name for one in self.parts]
         whole = self.answer[0]
@@ -682,7 +693,7 @@ class AnswerSources(Result):
             "parts": entries,
             "agreement": None if found is None else cast("_AgreementEntry", dict(vars(found))),
             "pairs": [
-                {"parts": [names[one.first], names[one.second]], "effect": one.effect, "high": _known(one.most)}
+                {"parts": [names[one.first], names[one.second]], "effect": one.effect, "high": _none_if_nan(one.most)}
                 for one in self.pairs
             ],
             "verdict": self.verdict,
@@ -698,7 +709,7 @@ class AnswerSources(Result):
                 {
                     "text": one.text,
                     "shares": self.shares[number].tolist(),
-                    "effects": [_known(effect) for effect in self.effects[number]],
+                    "effects": [_none_if_nan(effect) for effect in self.effects[number]],
                 }
                 for number, one in enumerate(self.answer[1:], 1)
             ]
@@ -775,16 +786,18 @@ class AnswerSources(Result):
             AnswerPiece(
                 one.text,
                 self.shares[number].tolist(),
-                [_known(effect) for effect in self.effects[number]],
+                [_none_if_nan(effect) for effect in self.effects[number]],
                 self.sentence_shares[number].tolist(),
-                [_known(effect) for effect in self.sentence_effects[number]],
+                [_none_if_nan(effect) for effect in self.sentence_effects[number]],
             )
             for number, one in enumerate(self.answer)
         ]
         facts = []
         for number, one in enumerate(self.parts):
             tokens, share, length, effect, mean, least, most, *_, heads = self._cells(number)
-            control = f"random spans {mean}, from {least} to {most}" if len(self._drawn(number)) else "no random spans"
+            control = {0: "no random spans", 1: f"a random span {mean}"}.get(
+                len(self._drawn(number)), f"random spans {mean}, from {least} to {most}"
+            )
             facts.append(
                 [
                     f"{one.name}: {tokens} tokens, {share} of the attention ({length} of the length).",
@@ -851,7 +864,7 @@ class AnswerSources(Result):
             about=("bar", "mark", "faint", "faint"),
             drop_order=(3, 2, 1),
             notes=[
-                f"bar: effect{self._unit and f' in{self._unit}'}; mark: the largest of random spans of that length",
+                f"bar: effect{self._unit and f' in{self._unit}'}; mark: the largest of random spans of the same length",
                 self.verdict,
             ],
             title=[
@@ -862,5 +875,5 @@ class AnswerSources(Result):
         )
 
 
-def _known(number: float) -> float | None:
+def _none_if_nan(number: float) -> float | None:
     return None if np.isnan(number) else float(number)

@@ -51,7 +51,7 @@ from attncli.record.making import as_tokens, joined_steps, record_of
 from attncli.record.parts import ModelInfo
 from attncli.text.tokens import Tokens
 
-_TURNS = {"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "__get__"}
+_TRANSPOSES = {"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "__get__"}
 _CROSS = {
     "cross_attn",
     "crossattention",
@@ -71,9 +71,10 @@ class Call:
 
     name: the path of its module. layer: the number of that module, in the order of first calls. number: the number of
     the call among the module's calls. kind: "encoder", "decoder" or "cross". shape: of all its weights, `[text,
-    head, query, key]`. heads, queries: the numbers of the kept ones. weights: their weights, `[text, head, query,
+    head, query, key]`. heads, queries: the numbers of those that are kept. weights: their weights, `[text, head, query,
     key]`. allowed: the cells that its mask allows, bool `[text, query, key]`; None if unknown, as in hand-written
-    attention. marks: one number of each key, `[text, key]`, by which a later call recognizes it; None if unknown.
+    attention. is_norm: the weights are multiplied by ‖v W_O‖ of each key. marks: one number of each key, `[text, key]`,
+    by which a later call recognizes it; None if unknown.
     """
 
     name: str
@@ -282,10 +283,10 @@ class Capture(TorchFunctionMode):
             call, block, output = self._waiting
             joined = output.transpose(1, 2).flatten(2)
             if inputs[0].numel() == joined.numel() and torch.equal(inputs[0].reshape(joined.shape), joined):
-                self._multiply(call, block._replace(projection=partial(by_head, module, block)))
+                self._multiply_by_norms(call, block._replace(projection=partial(by_head, module, block)))
                 self._waiting = None
 
-    def _multiply(self, call: Call, block: Block) -> None:
+    def _multiply_by_norms(self, call: Call, block: Block) -> None:
         """Multiply a call's weights by ‖v W_O‖ of each key."""
         with torch.no_grad():
             lengths = transformed_lengths(block.only(list(call.heads)))
@@ -389,7 +390,7 @@ class Capture(TorchFunctionMode):
         call.marks = as_numpy(block.key[:, 0, :, 0].detach())
         if self._measure == "norm" and chosen:
             if block.projection is not no_projection:
-                self._multiply(call, block)
+                self._multiply_by_norms(call, block)
             else:
                 outputs: Tensor = result[0] if isinstance(result, tuple) else result
                 self._waiting = call, block, outputs.detach().reshape(*shape[:3], -1)
@@ -427,7 +428,7 @@ class Capture(TorchFunctionMode):
                 self._known[result] = found._replace(what="exp", softmax=[])
             else:
                 self._refuse_by_hand()
-        elif name in _TURNS and _is_turned(source, result):
+        elif name in _TRANSPOSES and _is_transposed(source, result):
             self._known[result] = found._replace(last=not found.last)
         elif result.dim() and any(
             one.shape[-1:] == result.shape[-1:] and one.numel() == result.numel() for one in tensors
@@ -602,11 +603,11 @@ class Capture(TorchFunctionMode):
         """Return the record of one text, the first by default. Options and errors are those of `records`."""
         found = self.records(kind, **options)
         if not 0 <= text < len(found):
-            raise RequestError(f"there is no text {text}: there are {len(found)}, from 0")
+            raise RequestError(f"there is no text {text}: the batch has {len(found)}, counted from 0")
         return found[text]
 
     def page(self, path: str | Path | None = None, kind: str | None = None, *, text: int = 0, **options: Any) -> str:
-        """Return an HTML document of one text, as `AttentionRecord.page`; of several texts: `attncli.page.page`."""
+        """Return an HTML document of one text, as `AttentionRecord.page`. `attncli.page.page` takes several."""
         return self.record(kind, text=text).page(path, **options)
 
     def _record(self, calls: list[Call], text: int) -> AttentionRecord:
@@ -847,12 +848,12 @@ def _join_calls(calls: list[Call]) -> Call:
 
 
 def _sees_later(seen: Tensor) -> Tensor:
-    """Return True if any query sees a later key, from bool `[query, key]`. The last query is the last key."""
+    """Return True if any query sees a later key, from bool `[query, key]`. The last of both are the same token."""
     return seen.triu(seen.shape[1] - seen.shape[0] + 1).any()
 
 
 def _sums_over_keys(equation: Any, place: int, last: bool) -> bool:
-    """Return True if a product sums over keys. place: that of the weights among its operands. equation: of einsum."""
+    """Return True if a product sums over keys. place: the index of the weights in it. equation: a string in einsum."""
     if not isinstance(equation, str):
         return last if place == 0 else not last
     inputs, arrow, output = equation.replace(" ", "").partition("->")
@@ -860,7 +861,7 @@ def _sums_over_keys(equation: Any, place: int, last: bool) -> bool:
     return key not in output if arrow else inputs.count(key) > 1
 
 
-def _is_turned(source: Tensor, result: Tensor) -> bool:
+def _is_transposed(source: Tensor, result: Tensor) -> bool:
     """Return True if queries and keys are transposed in a view of a tensor."""
     if source.dim() < 2 or result.shape[-2:] != source.mT.shape[-2:]:
         return False

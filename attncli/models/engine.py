@@ -408,7 +408,7 @@ def check_memory(
         for one in texts:
             part, axes = engine.of_part(request.which), axes_of(grouping, one)
             sizes += [(len(axes.queries), len(axes.keys))] * masks
-            kept = select_in(part, request).vectors if axes.apart else []
+            kept = select_in(part, request).vectors if axes.are_tokens else []
             terms = max((len(part.term_names(layer)) for layer, _ in kept), default=0)
             vectors += masks * vector_bytes(len(one), len(kept), part.head_dim, terms)
         computed = _DTYPE_BYTES.get(engine.dtype_name, _RECORDED)

@@ -76,7 +76,7 @@ def take_batch(
     """
     predictor = model.predictor(batch) if request.predict else None
     axes = [axes_of(request.grouping, one.plain, read_by(one, model.part)) for one in batch]
-    if not all(one.apart for one in axes):  # merged tokens have no common q and k
+    if not all(one.are_tokens for one in axes):  # merged tokens have no common q and k
         asked = asked._replace(vectors=[])
     rows = model.rows(batch, request.mask)
     own = RequestTaps(model, rows, axes, asked, request.measure == "norm")
@@ -159,9 +159,9 @@ def _unit_mask(mask: LayerMask | None, axes: Axes, place: int, device: Any) -> B
     """
     if mask is None:
         return np.ones((len(axes.queries), len(axes.keys)), bool)
-    mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text)
+    mask, every = mask.some_texts(slice(place, place + 1)), slice(0, axes.keys.text_length)
     counts = np.zeros((len(axes.queries), len(axes.keys)))
-    for queries in query_steps(axes.queries.text, axes.keys.text):
+    for queries in query_steps(axes.queries.text_length, axes.keys.text_length):
         if not len(axes.queries.places[slice(*np.searchsorted(axes.queries.places, [queries.start, queries.stop]))]):
             continue
         keys = every if mask.window is None else mask.window.visible_keys(queries, every)

@@ -288,7 +288,7 @@ class GroupedMaps(Tap):
 
     def wanted_queries(self, block: Block) -> Sequence[int] | None:
         chosen = [self.axes[text].queries for text in block.text_numbers]
-        if any(len(one.places) == one.text for one in chosen):
+        if any(len(one.places) == one.text_length for one in chosen):
             return None
         start, stop = block.queries.start, block.queries.stop
         return sorted({place - start for one in chosen for place in one.places.tolist() if start <= place < stop})

@@ -1,7 +1,7 @@
-"""Group the tokens on the axes of a map: each token, selected tokens, words, lines, sentences, parts of the text, or
+"""Group the tokens on the axes of a map into units: single tokens, words, lines, sentences, parts of the text, or
 stretches of a long text.
 
-Engines keep maps between these units instead of maps between tokens (`attncli.models.taps`). `grouped` converts a
+Engines keep maps between these units instead of maps between tokens (`attncli.models.taps`). `group_record` converts a
 record of token maps. Both sum with `between_units`.
 """
 
@@ -30,9 +30,9 @@ BEGINNING = 24  # characters displayed of a stretch
 class Axis:
     """The units on one axis of a map. A unit is one token of a text, or several neighbouring ones.
 
-    places: the places of the tokens in the units, ascending. starts: where in `places` each unit begins. shares: the
-    factor of each token's row in the mean of its unit; they sum to 1. Both are None if each token is a unit. tokens:
-    the units as the tokens of a record. positions: the positions of all tokens of the text.
+    places: the indices of the tokens that are in units, ascending. starts: where in `places` each unit begins. shares:
+    the factor of each token's row in the mean of its unit; they sum to 1. Both are None if each token is a unit.
+    tokens: the units as the tokens of a record. positions: the positions of all tokens of the text, as in `Tokens`.
     """
 
     tokens: Tokens
@@ -47,7 +47,7 @@ class Axis:
     @property
     def is_complete(self) -> bool:
         """Return True if each token is a unit and none is omitted."""
-        return self.starts is None and len(self.places) == self.text
+        return self.starts is None and len(self.places) == self.text_length
 
     @property
     def index(self) -> Ints | slice:
@@ -56,7 +56,7 @@ class Axis:
         return slice(first, last) if last - first == len(self.places) else self.places
 
     @property
-    def text(self) -> int:
+    def text_length(self) -> int:
         """Return the number of tokens in the text."""
         return len(self.positions)
 
@@ -98,7 +98,7 @@ class Axes(NamedTuple):
         return self.queries.is_complete and self.keys.is_complete
 
     @property
-    def apart(self) -> bool:
+    def are_tokens(self) -> bool:
         """Return True if each unit is a single token."""
         return self.queries.starts is None and self.keys.starts is None
 
@@ -127,12 +127,12 @@ def axes_of(grouping: Grouping, tokens: Tokens, key_tokens: Tokens | None = None
             one.merged(*units_of(one.tokens, grouping)) if known else one
             for one, known in zip(sides, placed, strict=True)
         ]
-    whole = sides[0] if chosen else max(sides, key=lambda side: side.text)
+    whole = sides[0] if chosen else max(sides, key=lambda side: side.text_length)
     count, longest, size = len(whole), max(map(len, sides)), 1
     if grouping.stretches and longest > LONG:
         size = -(-longest // MOST)
         sides = [side.merged(groups := stretches(len(side)), stretch_tokens(side.tokens, groups)) for side in sides]
-    part = AxisUnits(whole.text, chosen, f"{grouping.unit}s", count, size)
+    part = AxisUnits(whole.text_length, chosen, f"{grouping.unit}s", count, size)
     return Axes([*rows, *sides][0], sides[-1], part if chosen or part.stretched else None)
 
 
@@ -198,7 +198,7 @@ def merged_tokens(tokens: Tokens, groups: list[list[int]], text: list[str], show
     )
 
 
-def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
+def group_record(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     """Convert a record between tokens to one between the units of a grouping.
 
     Weights to the tokens of a unit are summed; weights from them are averaged. So rows still sum to 1, and nothing is
@@ -211,12 +211,12 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
     if axes.are_complete:
         return record
     queries, keys, part = axes
-    every = slice(0, queries.text), slice(0, keys.text)
+    every = slice(0, queries.text_length), slice(0, keys.text_length)
     rows = None
     if not record.crosses and (record.rows is not None or queries is not keys):
         rows = keys.units[record.places[[group[0] for group in queries.groups]]].tolist()
     allowed = to_units(queries, every[0], to_units(keys, every[1], record.compact_masks, -1)[1], -2)[1]
-    kept = None if record.vectors is None or not axes.apart else record.vectors.between(queries.index, keys.index)
+    kept = None if record.vectors is None or not axes.are_tokens else record.vectors.between(queries.index, keys.index)
     return replace(
         record,
         weights=between_units(axes, *every, record.weights)[2].copy(),  # a copy, so that the large map is freed
@@ -227,13 +227,13 @@ def grouped(record: AttentionRecord, grouping: Grouping) -> AttentionRecord:
         vectors=kept,
         part=part or record.part,
         prediction=None if record.prediction is None else record.prediction.between(queries.groups),
-        usual=record.usual if axes.apart else None,
+        usual=record.usual if axes.are_tokens else None,
         written=first_unit(queries.groups, record.written),
     )
 
 
 def first_unit(groups: Sequence[Sequence[int]], place: int | None) -> int | None:
-    """Return the first group that begins at this token or after it; None if there is none."""
+    """Return the number of the first group that begins at this token or after it; None if there is none."""
     if place is None:
         return None
     return next((number for number, group in enumerate(groups) if group[0] >= place), None)
@@ -278,5 +278,5 @@ def to_units(axis: Axis, tokens: slice, rows: Any, along: int, shares: Doubles |
 
 
 def merge_words(record: AttentionRecord) -> AttentionRecord:
-    """Return the record between words instead of pieces. Its tokens are words (`grouped`)."""
-    return grouped(record, Grouping(unit="word"))
+    """Return the record between words instead of pieces. Its tokens are words (`group_record`)."""
+    return group_record(record, Grouping(unit="word"))

@@ -22,7 +22,7 @@ from attncli.analysis.edges import (
     strongest_edges,
     usual_weights,
 )
-from attncli.record.grouping import grouped, merge_words
+from attncli.record.grouping import group_record, merge_words
 from attncli.record.selection import Grouping
 
 LENGTH = 14
@@ -153,7 +153,7 @@ def test_a_text_that_is_among_the_others_counts_once(minilm):
         over, expected = Usual.with_text(record, others), Usual.of([*minilm.attend_many(alone), record])
         assert over.texts == len(alone) + 1
         assert np.allclose(over.sums, expected.sums, atol=1e-5) and np.array_equal(over.counts, expected.counts)
-    some = grouped(minilm.attend(texts[1]), Grouping(tokens="1-4"))
+    some = group_record(minilm.attend(texts[1]), Grouping(tokens="1-4"))
     assert Usual.with_text(some, others).texts == 3
 
 
@@ -279,7 +279,7 @@ def test_edges_are_the_same_in_steps(record, together):
 def test_pairs_and_sinks_of_some_rows_are_those_of_their_text(record, data):
     """A layer's masks that only look back may do so in all rows, and not tell it in a few."""
     places = sorted(data.draw(st.sets(st.integers(0, len(record.tokens) - 1), min_size=1)))
-    some = grouped(record, Grouping(queries=places))
+    some = group_record(record, Grouping(queries=places))
     whole, pairs = WordPairs.of(record), WordPairs.of(some)
     assert np.array_equal(pairs.bins(), whole.bins()[places])
     if first_is_sink(record) == first_is_sink(some):
@@ -290,14 +290,14 @@ def test_pairs_and_sinks_of_some_rows_are_those_of_their_text(record, data):
 
 def test_the_first_token_is_a_sink_of_a_row_that_looks_back():
     record = plain(np.tri(9))
-    assert first_is_sink(grouped(record, Grouping(queries="LAST"))) and first_is_sink(
-        grouped(record, Grouping(queries="4"))
+    assert first_is_sink(group_record(record, Grouping(queries="LAST"))) and first_is_sink(
+        group_record(record, Grouping(queries="4"))
     )
-    assert not first_is_sink(grouped(plain(np.ones((9, 9))), Grouping(queries="4")))
+    assert not first_is_sink(group_record(plain(np.ones((9, 9))), Grouping(queries="4")))
 
 
 def test_a_strong_edge_of_a_row_is_found_at_its_place():
-    some = grouped(record_of(with_edge(flat(), 5, 9)), Grouping(queries="2,5"))
+    some = group_record(record_of(with_edge(flat(), 5, 9)), Grouping(queries="2,5"))
     [[edge]] = edges(some, Usual.of_text(some))
     assert (edge.query, edge.key, some.rows[edge.query]) == (1, 9, 5)
 
@@ -305,5 +305,5 @@ def test_a_strong_edge_of_a_row_is_found_at_its_place():
 def test_words_stretches_and_some_tokens_have_that_of_their_text():
     record = plain(np.tri(9))
     assert first_is_sink(merge_words(record))
-    assert first_is_sink(grouped(record, Grouping(tokens="0,4-8")))
-    assert not first_is_sink(grouped(record, Grouping(tokens="3-8")))
+    assert first_is_sink(group_record(record, Grouping(tokens="0,4-8")))
+    assert not first_is_sink(group_record(record, Grouping(tokens="3-8")))

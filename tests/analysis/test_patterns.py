@@ -19,7 +19,7 @@ from attncli.analysis.patterns import (
     total_variation,
 )
 from attncli.record import AttentionRecord
-from attncli.record.grouping import grouped
+from attncli.record.grouping import group_record
 from attncli.record.selection import Grouping
 
 
@@ -45,8 +45,8 @@ def test_some_rows_have_the_shares_of_these_rows(record, data):
     """Every row by itself: means over the rows of a text are those of its rows, one by one."""
     counted = [place for place in range(len(record.tokens)) if not record.tokens.padding[place]]
     chosen = sorted(data.draw(st.sets(st.sampled_from(counted), min_size=1)))
-    some = summarise(grouped(record, Grouping(queries=chosen)))
-    alone = [summarise(grouped(record, Grouping(queries=[place]))) for place in chosen]
+    some = summarise(group_record(record, Grouping(queries=chosen)))
+    alone = [summarise(group_record(record, Grouping(queries=[place]))) for place in chosen]
     for pair in record.each_head:
         rows = [
             one[pair].shares | {"entropy": one[pair].entropy}
@@ -63,7 +63,7 @@ def test_some_rows_have_the_shares_of_these_rows(record, data):
 def test_a_row_knows_its_place(name, offset):
     weights = np.zeros((8, 8))
     weights[np.arange(8), np.clip(np.arange(8) + offset, 0, 7)] = 1
-    assert summarise(grouped(record_of(weights), Grouping(queries="5")))[0, 0].shares[name] == 1
+    assert summarise(group_record(record_of(weights), Grouping(queries="5")))[0, 0].shares[name] == 1
 
 
 def test_first_separator_and_broad():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.analysis.significance import LEVEL, at_most, fewest_words, sign_test, wilson
+from attncli.analysis.significance import LEVEL, binomial_cdf, fewest_decisive, sign_test, wilson
 
 COUNTS = st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 
@@ -33,7 +33,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize(("of", "words"), [(1, 5), (144, 12), (288, 13)])
 def test_of_fewer_words_nothing_can_be_said(of, words):
-    assert fewest_words(of) == words
+    assert fewest_decisive(of) == words
     assert of * 0.5**words <= LEVEL < of * 0.5 ** (words - 1)
 
 
@@ -41,4 +41,4 @@ def test_of_fewer_words_nothing_can_be_said(of, words):
 def test_a_tail_is_scipys(of, share):
     stats = pytest.importorskip("scipy.stats")
     found, count = of
-    assert at_most(found, count, share) == pytest.approx(stats.binom.cdf(found, count, share), rel=1e-6, abs=1e-12)
+    assert binomial_cdf(found, count, share) == pytest.approx(stats.binom.cdf(found, count, share), rel=1e-6, abs=1e-12)

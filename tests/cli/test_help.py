@@ -117,7 +117,7 @@ def test_values_have_names_that_are_ours(command, attncli):
 
 def elsewhere(help: str) -> tuple[str, ...]:
     """Names that another command's page tells."""
-    return choices.names(choices.Figure) if "a statistic of stats" in help else ()
+    return choices.names(choices.Figure) if 'a statistic of "stats"' in help else ()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

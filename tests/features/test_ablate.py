@@ -10,7 +10,7 @@ from checkpoints import EACH, make_checkpoint
 from safetensors.torch import load_file, save_file
 
 from attncli import load_model
-from attncli.analysis.significance import mean_interval, student
+from attncli.analysis.significance import mean_interval, student_quantile
 from attncli.effects.change import Unchanged, head_outputs, silence
 from attncli.effects.gradients import gate_gradients
 from attncli.effects.question import Asking, make_question
@@ -125,7 +125,7 @@ def test_two_texts_have_no_interval(minilm):
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 11, 30, 100, 1000, 10**6])
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.96, 0.99])
 def test_quantiles_of_students_distribution_are_scipys(freedom, share):
-    assert student(share, freedom) == pytest.approx(scipy.stats.t.ppf(0.5 + share / 2, freedom), rel=1e-6)
+    assert student_quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(0.5 + share / 2, freedom), rel=1e-6)
 
 
 def coverage(draw, mean):

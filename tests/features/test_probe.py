@@ -179,7 +179,7 @@ def test_sentences_that_are_too_long_are_skipped_and_counted(attncli, refused, t
     assert counts == [1, 3, 2]
     assert result.err.splitlines() == [
         f"attncli: {path}: skipped 2 of 3 sentences: 2 of more than the 512 tokens that the model reads "
-        "(the first in line 1)"
+        "(the first on line 1)"
     ]
     path.write_text(chain(511), encoding="utf-8")
     assert "no sentence that the model can read has a word" in refused("probe", path)
@@ -204,13 +204,13 @@ def test_a_sentence_that_the_tokenizer_leaves_nothing_of_is_skipped(attncli, tmp
     path.write_text(odd + TREEBANK.read_text(encoding="utf-8"), encoding="utf-8")
     result = attncli("probe", path, "--limit", "6", "--json")
     assert (result.code, json.loads(result.out)["treebank"]["skipped"]) == (0, 3)
-    why = "3 with a word that the tokenizer has no tokens for (the first in line 1)"
+    why = "3 with a word that the tokenizer has no tokens for (the first on line 1)"
     assert result.err == f"attncli: {path}: skipped 3 of 6 sentences: {why}\n"
 
 
 def test_what_can_not_be_probed(refused, tmp_path):
     assert "can't read" in refused("probe", tmp_path / "none.conllu")
-    assert "what is probed is saved as" in refused("probe", TREEBANK, "-o", "probe.txt")
+    assert "the result is saved as" in refused("probe", TREEBANK, "-o", "probe.txt")
     assert "has no sentences" in refused("probe", TREEBANK, "--test", "/dev/null")
     text = tmp_path / "text.conllu"
     text.write_text("The cat sat.\n", encoding="utf-8")

@@ -172,6 +172,12 @@ def test_shares_effects_and_lengths_of_parts(llama):
     np.testing.assert_allclose(found.lengths[0], [len(one.places) * uniform.sum() / of_all for one in found.parts])
 
 
+def test_a_single_random_span_has_no_range(llama):
+    found = sources(llama, PROMPT, answer="cat", draws=1)
+    effect = found._prompt([]).facts[0][1]
+    assert effect.endswith(f"; a random span {found._cells(0)[4]}.")
+
+
 def test_units_of_the_answer_are_its_tokens_and_their_mean_is_the_whole(llama):
     found = sources(llama, PROMPT, answer="cat. it sat", each="token", draws=0)
     whole, *tokens = found.answer

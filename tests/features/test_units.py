@@ -12,7 +12,7 @@ from attncli import RequestError
 from attncli.base.errors import no_notices
 from attncli.features.find import find_edges
 from attncli.features.inputs import record_source
-from attncli.record.grouping import axes_of, grouped
+from attncli.record.grouping import axes_of, group_record
 from attncli.record.selection import Grouping, select_units
 from attncli.text.units import PartedText
 
@@ -60,7 +60,7 @@ def test_a_unit_is_a_mean_over_its_queries_and_a_sum_over_its_keys(model, unit, 
     found = model.attend(TEXT, grouping=Grouping(unit=unit))
     np.testing.assert_allclose(found.weights, by_hand(record, groups), atol=1e-6)
     np.testing.assert_allclose(found.weights.sum(axis=-1), 1, atol=1e-5)
-    again = grouped(record, Grouping(unit=unit))
+    again = group_record(record, Grouping(unit=unit))
     np.testing.assert_allclose(again.weights, found.weights, atol=1e-6)
     assert again.tokens == found.tokens and again.part == found.part
     assert found.part[2:4] == (f"{unit}s", len(groups))

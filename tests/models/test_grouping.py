@@ -14,7 +14,7 @@ from attncli import load_model
 from attncli.base.choices import MaskName, UnitName, names
 from attncli.models import taps as blocks
 from attncli.record import Request, grouping
-from attncli.record.grouping import grouped
+from attncli.record.grouping import group_record
 from attncli.record.selection import Grouping
 
 WORDS = ("the", "cat", "sat", "on", "big", "it", "unbelievable", "cats", ",")
@@ -61,7 +61,7 @@ def test_what_is_kept_is_what_the_full_record_gives(model, texts, grouping_, req
         patched.setattr(blocks, "BLOCK", block)
         patched.setattr(blocks.GroupedMaps, "most_weights", block)
         made = list(model.attend_tokens(tokens, replace(request_, grouping=grouping_)))
-        full = [grouped(one, grouping_) for one in model.attend_tokens(tokens, request_)]
+        full = [group_record(one, grouping_) for one in model.attend_tokens(tokens, request_)]
     for one, other in zip(made, full, strict=True):
         assert one.tokens == other.tokens and one.part == other.part and one.key_tokens == other.key_tokens
         assert one.rows == other.rows

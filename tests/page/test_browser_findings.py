@@ -8,7 +8,7 @@ from records import record_of
 
 from attncli.analysis.edges import Usual, edges, with_usual
 from attncli.record.display import HEAD_COLOURS
-from attncli.record.grouping import grouped
+from attncli.record.grouping import group_record
 from attncli.record.selection import Grouping
 
 pytestmark = pytest.mark.slow
@@ -122,7 +122,7 @@ def test_all_written_tokens_together_shade_the_prompt(opened, written, as_shown,
 
 
 def test_units_of_several_tokens_have_no_neuron(opened, record):
-    sentences = grouped(
+    sentences = group_record(
         replace(record, tokens=replace(record.tokens, written=[f"{word} " for word in WORDS])),
         Grouping(unit="sentence"),
     )

@@ -20,7 +20,7 @@ from attncli.record.display import (
     token_count,
     with_terms,
 )
-from attncli.record.grouping import grouped
+from attncli.record.grouping import group_record
 from attncli.record.parts import Answer, PredictionSummary
 from attncli.record.selection import Grouping
 
@@ -120,9 +120,9 @@ def test_what_comes_from_outside_commands_no_terminal(lines):
 def test_how_much_of_their_weight_is_said():
     record = record_of(np.array([[0.5, 0.25, 0.25], [0.1, 0.25, 0.65], [0, 0, 1]]))
     chosen = Grouping("0-1")
-    [said] = notes(grouped(record, chosen))
+    [said] = notes(group_record(record, chosen))
     assert said == "tokens 0-1 of 3, renumbered from 0: they give each other 55% of their weight"
-    [said] = notes(grouped(replace(record, measure="norm"), chosen))
+    [said] = notes(group_record(replace(record, measure="norm"), chosen))
     assert said == "tokens 0-1 of 3, renumbered from 0"
     assert notes(record) == []
 

@@ -16,7 +16,7 @@ from records import record_of, tokens
 from attncli import load_model
 from attncli.analysis.patterns import summarise
 from attncli.record import grouping
-from attncli.record.grouping import grouped, merge_words, stretches
+from attncli.record.grouping import group_record, merge_words, stretches
 from attncli.record.parts import AxisUnits
 from attncli.record.selection import Grouping
 
@@ -37,7 +37,7 @@ def test_between_stretches_weights_add_up_to_them_and_are_means_from_them(length
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grouping, "LONG", 4)
         patched.setattr(grouping, "MOST", most)
-        shown, groups = grouped(record, IN_STRETCHES), stretches(length)
+        shown, groups = group_record(record, IN_STRETCHES), stretches(length)
     assert len(shown.tokens) == len(groups) <= most
     assert [place for group in groups for place in group] == list(range(length))
     for row, of_row in enumerate(groups):
@@ -55,7 +55,7 @@ def test_some_tokens_give_each_other_what_they_give_each_other(length, data):
     last = data.draw(st.integers(first, length - 1))
     chosen = data.draw(st.sampled_from([f"{first}-{last}", f"{last},{first}"]))
     places = list(range(first, last + 1)) if "-" in chosen else sorted({first, last})
-    shown = grouped(record, Grouping(chosen))
+    shown = group_record(record, Grouping(chosen))
     assert np.array_equal(shown.weights, record.weights[:, :, places][..., places])
     assert np.array_equal(shown.masks, record.masks[:, places][..., places])
     assert shown.tokens.text == [record.tokens.text[place] for place in places]
@@ -67,8 +67,8 @@ def test_stretches_of_words_are_means_of_words(monkeypatch):
     monkeypatch.setattr(grouping, "MOST", 2)
     words = tokens(["a", "b", "##c", "d", "e"], [0, 1, 1, 2, 3])
     record = replace(random_record(5), tokens=words)
-    shown = grouped(record, Grouping(unit="word", stretches=True))
-    between = grouped(record, Grouping(unit="word"))
+    shown = group_record(record, Grouping(unit="word", stretches=True))
+    between = group_record(record, Grouping(unit="word"))
     for row, column in product(range(2), repeat=2):
         part = between.weights[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
         np.testing.assert_allclose(shown.weights[:, :, row, column], part.sum(-1).mean(-1), rtol=1e-5)
@@ -81,7 +81,7 @@ def test_to_look_at_a_long_map_takes_no_second_one():
     """4,096 tokens: a map has 64 MiB, one in float64 twice that."""
     length = 4096
     record = record_of(np.full((1, 1, length, length), 1 / length, dtype=np.float32), np.ones((length, length), bool))
-    for look in (summarise, partial(grouped, grouping=IN_STRETCHES)):
+    for look in (summarise, partial(group_record, grouping=IN_STRETCHES)):
         look(record)
         assert peak_added(lambda look=look: look(record), torch.device("cpu")) < 64 * 2**20
 
@@ -91,7 +91,7 @@ def test_some_tokens_keep_what_their_scores_are_the_sum_of(tiny, some):
     model = load_model(str(tiny("deberta-v2")), device="cpu")
     record = model.attend("the cat sat on the big thing", vectors="all")
     chosen = [1, 2, 3] if some == "1-3" else [0, 2, 4]
-    shown = grouped(record, Grouping(some))
+    shown = group_record(record, Grouping(some))
     for layer, head in record.vectors.heads:
         every, some = record.vectors.parts(layer, head), shown.vectors.parts(layer, head)
         assert list(some) == list(every) and len(some) == 3
@@ -103,12 +103,12 @@ def test_rows_of_rows_keep_their_places():
     """Three of seven tokens are taken as rows, then two of these; rows of words are numbered by words."""
     text = tokens(["[CLS]", "un", "##believ", "##able", "cats", "sat", "[SEP]"], [None, 0, 0, 0, 1, 2, None])
     record = replace(record_of(np.random.default_rng(0).dirichlet(np.ones(7), 7)), tokens=text)
-    some = grouped(record, Grouping(queries="0,3,5"))
+    some = group_record(record, Grouping(queries="0,3,5"))
     assert some.rows == [0, 3, 5] and np.array_equal(some.weights, record.weights[:, :, [0, 3, 5]])
-    fewer = grouped(some, Grouping(queries="1-2"))
+    fewer = group_record(some, Grouping(queries="1-2"))
     assert fewer.rows == [3, 5] and fewer.tokens.text == ["##able", "sat"]
     assert np.array_equal(fewer.weights, record.weights[:, :, [3, 5]]) and fewer.keys == text
-    apart = grouped(record, Grouping(queries="1,2", unit="word"))  # a row stays one of a token
+    apart = group_record(record, Grouping(queries="1,2", unit="word"))  # a row stays one of a token
     assert apart.rows == [1, 1] and apart.tokens.text == ["un", "##believ"] and apart.keys == merge_words(some).keys
     np.testing.assert_allclose(apart.weights[0, 0, :, 1], record.weights[0, 0, [1, 2], 1:4].sum(-1), atol=1e-6)
     words = merge_words(some)

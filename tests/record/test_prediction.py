@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from records import record_of
 
 from attncli import RequestError, load_record
-from attncli.record.grouping import grouped, merge_words
+from attncli.record.grouping import group_record, merge_words
 from attncli.record.parts import Answer, PredictionSummary, decimals
 from attncli.record.selection import Grouping
 
@@ -82,7 +82,7 @@ def test_it_follows_tokens_into_words_and_out_of_a_text(record):
     assert [(one.label, one.start, one.end) for one in words.answers] == [
         ("label 1", 1, 2), ("label 2", 1, 2), ("label 3", 2, 3),
     ]  # fmt: skip
-    [some] = grouped(whole, Grouping("3-4")).prediction.answers
+    [some] = group_record(whole, Grouping("3-4")).prediction.answers
     assert (some.label, some.start, some.end) == ("label 3", 0, 1)
     assert merge_words(replace(whole, prediction=SAID)).prediction == SAID
     span = PredictionSummary("span", "span", True, [Answer("cats 中", 1.0, 0.5, 1, 4)])

@@ -25,7 +25,7 @@ from attncli.attention.mistakes.formula import (
 Replacement = Mapping[str, Callable[..., Any]]
 DROPOUT, TEMPERATURE, WEAK = "dropout left on", "temperature", "hidden keys keep weight"
 TINY = 1e-3  # too small to hide a key when added to its score
-# Steps that return what they take, so that a second change can follow the first.
+# Steps that return the type that they take, so that a second change can follow the first.
 CHAINED = ("projections", "seen", "allow", "add")
 
 
@@ -83,7 +83,7 @@ def weakly_hidden(number: float) -> tuple[Replacement, ...]:
 
 # If two mistakes explain the same numbers, the first is the diagnosis.
 MISTAKES: tuple[Mistake, ...] = (
-    # On the way from queries and keys to weights: the scale, softmax, and masks.
+    # About the way from queries and keys to weights: the scale, softmax, and masks.
     Mistake(
         "no scale",
         "without the division by √d_k",
@@ -269,7 +269,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         WEAK,
         "whose hidden keys keep weight, as the number in their scores is not low enough",
-        "-1e-9 or 1e9 is written for -1e9, or -100, which is enough only if scores are small",
+        "-1e-9 or 1e9 is written instead of -1e9; or -100, which is low enough only for small scores",
         "fill with -inf, or with torch.finfo(scores.dtype).min",
         "hide",
         tuple(change for number in (-10.0, 1e9) for change in weakly_hidden(number)),
@@ -277,7 +277,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "mask of another text",
-        "in which texts are hidden by the masks of other texts",
+        "in which a text's mask is applied to another text",
         "repeat, although the heads of a text are adjacent, or repeat_interleave, although they aren't",
         "repeat the mask as the scores are ordered: repeat_interleave(heads, 0) for [batch · head], else repeat",
         "repeat",
@@ -298,7 +298,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "mask never used",
-        "without the mask, which is taken and never used",
+        "without the mask, which is a parameter that it never reads",
         "it is in the signature, as in many tutorials, but nothing reads it",
         "set the scores of forbidden keys to -inf before softmax",
         "hide",
@@ -352,7 +352,7 @@ MISTAKES: tuple[Mistake, ...] = (
         ({"normalise": steps.softmax_over(-1, maximum=False)},),
         needs="scores above 88, whose exponential overflows float32",
     ),
-    # In the vectors: how heads are split and joined, and the projections.
+    # About the vectors: how heads are split and joined, and the projections.
     Mistake(
         "heads split by view",
         "with heads that are split by view alone: each takes a piece of the text, not of the vectors",
@@ -403,7 +403,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "values not projected",
-        "of values that are not projected by W_V",
+        "with values that are not projected by W_V",
         "the weights are multiplied by x itself",
         "multiply the weights by W_V x",
         "value",
@@ -443,7 +443,7 @@ MISTAKES: tuple[Mistake, ...] = (
             for names in combinations(Projections._fields, count)
         ),
     ),
-    # In [PAD], masks, dropout, a temperature, a memory, and keys that heads share.
+    # About [PAD], masks, dropout, a temperature, a memory, and keys that heads share.
     Mistake(
         "[PAD] hidden as query",
         "in which [PAD] is masked as a query, not as a key",
@@ -530,7 +530,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "key heads in the wrong order",
-        "whose heads share keys in turns, not with their neighbours",
+        "whose key heads are dealt out in turn, not each to neighbouring heads",
         "repeat instead of repeat_interleave",
         "repeat_interleave(heads // key_heads) along the axis of the heads",
         "share",

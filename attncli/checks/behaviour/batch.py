@@ -1,4 +1,4 @@
-"""Check a batch of the caller's own: does a document see another one, does any token see [PAD] or the future?
+"""Check a batch that the caller gives: does a document see another one, does any token see [PAD] or the future?
 
 What a token may see follows from the batch: the documents of a row, [PAD], and in a decoder the order. It is checked in
 two ways. By behaviour: the embeddings of tokens that must not matter are changed, and no other output may move. By
@@ -30,12 +30,12 @@ from attncli.models.transformers_place import is_of_transformers
 IGNORED = -100  # the label of a token that does not count in the loss
 DOCUMENTS = ("document_ids", "doc_ids", "seq_idx", "sequence_ids", "segment_ids")
 LENGTHS = ("cu_seqlens", "cu_seq_lens", "cu_seqlens_q", "cu_seq_lens_q")
-CUTS = 16  # places at which the future is changed, at most
-NAMED = 40  # characters of a list of documents in a message, at most
+CUTS = 16  # the future is changed at no more than this many positions
+NAMED = 40  # a message lists documents in at most this many characters
 LEAST = 1e-6  # smaller weights are ignored
-MOST_CELLS = 2**30  # weights of a pass, above which none is recorded
-LISTED = 100  # leaked cells in the result, at most
-HEADS = 16  # of a model that does not say how many
+MOST_CELLS = 2**30  # no weights are recorded of a pass with more
+LISTED = 100  # the result has at most this many leaked cells
+HEADS = 16  # the assumed number, if the configuration does not say
 
 
 class LeakedCell(NamedTuple):
@@ -55,7 +55,7 @@ class BatchMask:
 
     ids, document: int `[text, token]`; document numbers the documents of a row. real: bool `[text, token]`, False for
     [PAD]. allowed: bool `[text, query, key]`. Rows of [PAD] may see nothing, as nobody reads them. problems: the
-    mistakes of its padding mask, in words; None without a padding mask. notes: what the batch leaves open.
+    mistakes of its padding mask, in words; None without a padding mask. notes: facts that the batch does not state.
     """
 
     ids: Tensor
@@ -76,7 +76,7 @@ class BatchMask:
             raise RequestError("the batch has no input_ids [text, token]")
         mask = batch.get("attention_mask")
         if mask is not None and (mask.dim() != 2 or mask.shape != ids.shape):
-            mask = None  # a mask of pairs is checked too, so it can't say what is allowed
+            mask = None  # a mask of pairs is itself to be checked, so it can't say what is allowed
         real, problems = _real_tokens(ids, mask, pad, end)
         document, stated = _documents(batch, mask, ids, real)
         allowed = (document[:, :, None] == document[:, None, :]) & real[:, :, None] & real[:, None, :]
@@ -116,12 +116,12 @@ def _real_tokens(ids: Tensor, mask: Tensor | None, pad: int | None, end: int | N
     if lost.any():
         text, token = lost.nonzero()[0].tolist()
         problems.append(
-            f"attention_mask hides {int(lost.sum())} tokens of texts, the first of them token {token} of text {text}"
+            f"attention_mask hides {int(lost.sum())} real tokens; the first is token {token} of text {text}"
         )
     if shown.any():
         text, token = shown.nonzero()[0].tolist()
         problems.append(
-            f"attention_mask shows {int(shown.sum())} tokens of [PAD], the first of them token {token} of text {text}"
+            f"attention_mask shows {int(shown.sum())} [PAD] tokens; the first is token {token} of text {text}"
         )
     if lost.any() and shown.any():
         problems.append("it may be inverted: 1 should show a token, and 0 hide it")
@@ -177,7 +177,7 @@ class BatchSubject(ModelSubject):
         return self.batch["input_ids"]
 
     def run_model(self, batch: Mapping[str, Tensor]) -> Any:
-        """Run the model: one of transformers on what its `forward` takes, without labels and cache; others on ids."""
+        """Run a transformers model on the entries that its `forward` takes, except labels; run any other on the ids."""
         if not is_of_transformers(self.model):
             return self.model(batch["input_ids"])
         taken = inspect.signature(self.model.forward).parameters
@@ -190,10 +190,11 @@ class BatchSubject(ModelSubject):
 
 @dataclass(frozen=True)
 class CheckedBatch(Behaviour):
-    """The results for a batch. cells: the first LISTED of the leaked cells. text: the row of the first leak, or 0.
+    """The results for a batch.
 
-    Of that row: seen: the largest weight over layers and heads, `[query, key]`, or None if no attention was seen;
-    allowed: what its tokens may see, `[query, key]`; tokens: their names.
+    cells: the first LISTED of the leaked cells. text: the row of the first leak, or 0. The other fields are about that
+    row. seen: the largest weight over layers and heads, `[query, key]`; None if no attention was seen. allowed: what
+    its tokens may see, `[query, key]`. tokens: their names.
     """
 
     cells: Sequence[LeakedCell] = ()
@@ -206,7 +207,8 @@ class CheckedBatch(Behaviour):
     def verdict(self) -> str:
         """Return the result in one sentence."""
         if self.broken:
-            return f"wrong: {', '.join(dict.fromkeys(one.law for one in self.broken))}"
+            laws = dict.fromkeys(one.law for one in self.broken)
+            return f"wrong: {len(laws)} {'check fails' if len(laws) == 1 else 'checks fail'}: {', '.join(laws)}"
         return "right: no token sees what the batch hides from it"
 
     def document(self) -> dict[str, Any]:
@@ -226,7 +228,7 @@ def check_batch(
 
     batch: tensors by the names that the model takes: `input_ids`, and `attention_mask`, `position_ids`, `labels`,
     `seq_idx`, `cu_seqlens`. call: runs the model on a batch, and returns vectors or logits `[text, token, size]`.
-    causal: by default what the configuration says, else True. name: names a token by its id.
+    causal: by default as the configuration says, else True. name: names a token by its id.
 
     Raises RequestError if the batch has no ids, if the model is an encoder-decoder, in training mode or fails on the
     batch, and if nothing can be checked.
@@ -241,7 +243,7 @@ def check_batch(
 
         causal = config is None or kind_of(config) != "encoder"
     tensors = _tensors(batch)
-    mask = BatchMask.of(tensors, causal, _an_id(config, "pad_token_id"), _an_id(config, "eos_token_id"))
+    mask = BatchMask.of(tensors, causal, _token_id(config, "pad_token_id"), _token_id(config, "eos_token_id"))
     outcomes: list[Outcome] = []
     if mask.problems is not None:
         outcomes.append(Outcome(not mask.problems, "; ".join(mask.problems), law="attention_mask"))
@@ -255,15 +257,15 @@ def check_batch(
             raise RequestError(f"the model fails on this batch: {why}") from error
         size = mask.allowed.numel() * len(subject.places) * getattr(config, "num_attention_heads", HEADS)
         outcomes += [one._replace(law=law) for law, one in _behaviour(subject, mask, subject.run(mask.ids))]
-        with capture(model if isinstance(model, nn.Module) else None) as looked:
+        with capture(model if isinstance(model, nn.Module) else None) as captured:
             if size <= MOST_CELLS:  # in a pass of its own: capture runs torch's encoders twice
                 subject.call(mask.ids, None)
-    cells, seen = _leaks(looked, mask)
+    cells, seen = _leaks(captured, mask)
     where, note = cells[0].text if cells else 0, ""
     if size > MOST_CELLS:
         note = "the maps of this batch take too much memory: give fewer texts"
-    elif not looked.calls:
-        note = f"{looked.missed[0] if looked.missed else 'no attention was seen'}: only the outputs were checked"
+    elif not captured.calls:
+        note = f"{captured.missed[0] if captured.missed else 'no attention was seen'}: only the outputs were checked"
     elif cells:
         worst = max(cells, key=lambda cell: cell.weight)
         key = f"the later token {worst.key}"
@@ -272,9 +274,9 @@ def check_batch(
         elif mask.document[worst.text, worst.query] != mask.document[worst.text, worst.key]:
             key = f"token {worst.key} of another document"
         note = (
-            f"{len(cells)} cells{' or more' if len(cells) >= LISTED * 10 else ''} carry weight that the batch forbids, "
-            f"most in layer {worst.layer}, head {worst.head}: token {worst.query} of text {worst.text} gives {key} "
-            f"{worst.weight:.2g}"
+            f"{len(cells)} cells{' or more' if len(cells) >= LISTED * 10 else ''} carry weight that the batch forbids. "
+            f"The largest is in layer {worst.layer}, head {worst.head}: token {worst.query} of text {worst.text} gives "
+            f"{worst.weight:.2g} to {key}"
         )
     outcomes.append(Outcome(False if cells else None if note else True, note, law="attention weights"))
     outcomes += _labels(tensors.get("labels"), mask, config is not None and causal)
@@ -299,7 +301,7 @@ def _tensors(batch: Mapping[Any, Any]) -> dict[str, Tensor]:
     return found
 
 
-def _an_id(config: Any, name: str) -> int | None:
+def _token_id(config: Any, name: str) -> int | None:
     number = getattr(config, name, None)
     return number if isinstance(number, int) and number >= 0 else None
 
@@ -316,8 +318,9 @@ def _behaviour(subject: BatchSubject, mask: BatchMask, plain: RecordedRun) -> It
     for bit, side in product(range((len(numbers) - 1).bit_length()), (0, 1)):  # any two documents differ in a bit
         inside = (places_of >> bit) % 2 == side
         if ((inside & real).any(1) & (~inside & real).any(1)).any():
-            changed = shorten(", ".join(str(int(one)) for one in mask.document[inside & real].unique()), NAMED)
-            outcomes[f"changing document {changed} of a row moves the others"] = change(inside, ~inside)
+            changed = [str(int(one)) for one in mask.document[inside & real].unique()]
+            some = f"document{'s' if len(changed) > 1 else ''} {shorten(', '.join(changed), NAMED)}"
+            outcomes[f"changing {some} of a row moves the others"] = change(inside, ~inside)
     if outcomes:
         yield "documents apart", judge(outcomes)
     if not real.all():
@@ -330,13 +333,13 @@ def _behaviour(subject: BatchSubject, mask: BatchMask, plain: RecordedRun) -> It
         yield "look-ahead", judge(futures)
 
 
-def _leaks(looked: Capture, mask: BatchMask) -> tuple[list[LeakedCell], Floats | None]:
+def _leaks(captured: Capture, mask: BatchMask) -> tuple[list[LeakedCell], Floats | None]:
     """Return the cells with weight where none is allowed, and the largest weight of each cell `[text, query, key]`."""
     texts, tokens = mask.ids.shape
     forbidden = (~mask.allowed & mask.real[:, :, None]).numpy()
     cells: list[LeakedCell] = []
     seen: Floats | None = None
-    for one in looked.calls:
+    for one in captured.calls:
         if one.weights.shape[0] != texts or one.weights.shape[2:] != (tokens, tokens) or one.kind == "cross":
             continue
         weights = np.float32(one.weights)

@@ -14,7 +14,7 @@ from attncli.base import choices
 from attncli.base.errors import RequestError
 from attncli.checks.code.calling import describe_encodings, difference
 from attncli.checks.code.examination import GIVES_ZERO, NOWHERE, WITH_CACHE, Examination
-from attncli.checks.code.fitting import UNUSED, FilledSubject, Fit, definitions, diagnose, runs_once
+from attncli.checks.code.fitting import UNUSED, FilledSubject, Fit, definitions, diagnose, refuse_second_call
 from attncli.checks.code.names import MASKS, ModuleSizes, NeedsAdapterError, adapter, role_of
 from attncli.checks.code.result import CheckResult, Finding, diagnosis_of
 from attncli.checks.code.subject import CodeCall, Subject, is_number, is_variadic
@@ -27,7 +27,7 @@ FAST = re.compile(
 
 
 def check(thing: Any, nowhere: choices.Nowhere = "any") -> CheckResult:
-    """Check a function of (query, key, value[, mask]), a module or its class against the formula.
+    """Check a function of (query, key, value[, mask]), a module or its class against the formula of attention.
 
         assert (result := attncli.check(MyAttention)).right, str(result)
 
@@ -39,7 +39,7 @@ def check(thing: Any, nowhere: choices.Nowhere = "any") -> CheckResult:
 
 
 def check_subject(subject: Subject, nowhere: choices.Nowhere, layers: RealLayers | None = None) -> CheckResult:
-    """Check a subject on one thread. layers: returns a real layer, whose weights the subject is also given."""
+    """Check a subject on one thread. layers: returns a layer of a model, whose weights the subject is also run with."""
     choices.check("nowhere", nowhere, choices.Nowhere)
     try:
         with one_thread():
@@ -76,7 +76,7 @@ def check_attention(subject: Subject, nowhere: choices.Nowhere, layers: RealLaye
     first = tried[0][0]
     second = attention.run(first.form, first.reading, first.inputs, first.dtype).returned
     if second.error is not None:
-        runs_once(second)
+        refuse_second_call(second)
     arrays = zip(first.returned.arrays, second.arrays, strict=False)
     random = len(first.returned.arrays) != len(second.arrays) or any(difference(*both) != 0 for both in arrays)
     if random:

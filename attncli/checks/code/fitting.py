@@ -44,14 +44,15 @@ SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.(weig
 LAYER_NORM = re.compile(r"(?:norm|ln)\w*\.(weight|bias)$")
 ROTARY = r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b"
 # Lines that compute or apply positions, with or without an effect.
-TURNS = re.compile(r"\b(?:cos|sin|polar)\(")
+ROTATIONS = re.compile(r"\b(?:cos|sin|polar)\(")
 _TABLES = re.compile(r"(?:^|[._])(?:cos|sin|freqs|inv_freq)", re.IGNORECASE)  # buffers of rotary positions
 _BIASES = re.compile("alibi|slopes", re.IGNORECASE)
 SLOPES = re.compile(r"\w*(?:alibi|slopes)\w*(?:\(|\s*=\s*(?!None|=))", re.IGNORECASE)
 NUMBER = re.compile(r"(-?)(?<![\w.])(\d+\.?\d*(?:e[+-]?\d+)?)", re.IGNORECASE)
 LONGEST_WINDOW = 512  # tokens; longer windows are not tried
 HALVES = ("bfloat16", "float16")
-OF_CALLS = re.compile("(Runtime|Value|Type|Attribute|Index|Key|Assertion)Error")  # raised for arguments in a wrong form
+# Errors that arguments in a wrong form raise.
+CALL_ERRORS = re.compile("(Runtime|Value|Type|Attribute|Index|Key|Assertion)Error")
 UNUSED = "part without an effect"
 CONVENTIONAL = ("fully masked rows uniform", "-1e9 in half precision")  # unless --nowhere makes them wrong
 SEARCH = 8000  # formulas that are tried; seconds would let a busy machine change a verdict
@@ -59,7 +60,7 @@ STRENGTH = 24  # exp(-24) added to 1 is within the tolerance
 LOW_ENOUGH = -9000.0  # BERT's -1e4 is low enough for the scores of trained models
 SOFT = -0.125  # exact in every dtype, and too little to hide anything
 QUOTED = 80  # characters of a line that is shown
-SPEAKS_OF = {  # mistakes with these words are possible only in code that has the key
+MENTIONS = {  # a mistake that mentions one of these is possible only in code that has it
     "heads": r"\bheads?\b",
     "texts": r"\btexts?\b",
     "memory": r"\bmemory\b",
@@ -101,8 +102,9 @@ class Fit:
 class FilledSubject:
     """A subject, constructed and filled with random weights.
 
-    parts: its parts that the formula lacks. others: the names of anything else, such as weights without a known role.
-    zeroed: those of these weights that change its output, which are set to 0.
+    parts: its parts that the formula lacks. around: residual sums and norms that it may have around its attention.
+    others: the names of anything else, such as weights without a known role. zeroed: those of these weights that change
+    its output, which are set to 0.
     precision: the dtype in which the subject computes internally, as far as known.
 
     Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
@@ -204,7 +206,7 @@ class FilledSubject:
             if part.declared in ("rotary positions", "ALiBi"):  # the object has it, or the lines that a call ran
                 if lines is None:
                     lines = self.subject.lines_run(trial.form.call(trial.inputs, trial.dtype, dropout=self.dropout))
-                buffer, line = (_TABLES, TURNS) if part.declared == "rotary positions" else (_BIASES, SLOPES)
+                buffer, line = (_TABLES, ROTATIONS) if part.declared == "rotary positions" else (_BIASES, SLOPES)
                 if not any(map(buffer.search, held)) and line.search(lines) is None:
                     continue
             idle[part.declared] = f"that has {part.declared}, which changes nothing"
@@ -212,13 +214,13 @@ class FilledSubject:
         return tuple(Mistake(UNUSED, says, "", remedy, "add", ()) for says in idle.values())
 
     def mistakes_of(self, form: CallForm, heads: int) -> list[Mistake]:
-        """Return the mistakes that this code can have, with heads, texts or a memory only if it has them."""
+        """Return the mistakes that this code can have: those about heads, texts or a memory only if it has these."""
         has = {
             "heads": form.layout.has("head") if self.readings[0] is None else heads > 1,
             "texts": form.layout.has("batch"),
             "memory": form.roles.crosses,
         }
-        lacks = [SPEAKS_OF[name] for name, it_has in has.items() if not it_has]
+        lacks = [MENTIONS[name] for name, it_has in has.items() if not it_has]
         found = [
             one
             for one in MISTAKES
@@ -285,7 +287,7 @@ class FilledSubject:
                     found.append(trials)
                     break
                 if len(trials) == 2 and trials[1].returned.error is not None:
-                    runs_once(trials[1].returned)
+                    refuse_second_call(trials[1].returned)
                 failed.append(trials[0].returned)
         if not found and failed:
             # Report the call that came furthest. If several did, prefer an error that other arrays would not avoid.
@@ -293,15 +295,15 @@ class FilledSubject:
             if at.line is None:
                 raise NeedsAdapterError(describe_failure(failed[0]))
             text = printable(linecache.getline(self.subject.file, at.line).strip())  # the line that raised the error
-            error_type = NeedsAdapterError if OF_CALLS.match(at.error or "") else RequestError
+            error_type = NeedsAdapterError if CALL_ERRORS.match(at.error or "") else RequestError
             raise error_type(f"{describe_failure(at)}: {shorten(text, QUOTED)}")
         return found
 
     def fit(self, tried: Sequence[Sequence[Trial]]) -> Fit:
         """Fit the formula to one of these groups of trials: in float64, then with float32 inside, then with mistakes.
 
-        Raises RequestError if nothing fits, and there is an undeclared window, or there are parts or weights that the
-        formula lacks.
+        Raises RequestError if nothing fits and the code has an undeclared window, or parts or weights that the formula
+        lacks.
         """
         bare = ((self.parts, dtype) for dtype in DTYPES)
         around = (([*self.parts, part], dtype) for dtype in DTYPES for part in self.around)
@@ -398,10 +400,10 @@ class FilledSubject:
         return self.fit_wrong_mask(fit, role, taken) if taken else fit
 
     def choose_meaning(self, fit: Fit, role: str, right: Sequence[Trial]) -> Trial | None:
-        """Return a trial with the meaning that also serves in half precision.
+        """Return a trial with the meaning that also works in half precision.
 
-        Return None if only -inf hides enough and the code does not add the mask: it expects 0 and 1, which hide too
-        little.
+        Return None if only -inf hides enough and the code does not add the mask. Such code expects 0 and 1, which hide
+        too little in it.
         """
         first = {one.form.encodings[role][1:]: one for one in reversed(right)}
         plain = [first[one] for one in calling.MEANINGS[:-1] if one in first]
@@ -477,7 +479,7 @@ class FilledSubject:
             yield self.run(form, fit.reading, inputs, fit.dtype)
 
 
-def runs_once(returned: Returned) -> NoReturn:
+def refuse_second_call(returned: Returned) -> NoReturn:
     raise RequestError(f"it fails when it is called again: {returned.describe()}")
 
 
@@ -487,7 +489,7 @@ def describe_failure(returned: Returned) -> str:
 
 
 def makes_needless(trial: Trial, form: CallForm, reading: WeightLayout | None) -> bool:
-    """Return whether this form need not be tried: code that takes heads is not tried without them."""
+    """Return whether a trial makes it needless to try this form: code that takes heads is not tried without them."""
     layout, other = trial.form.layout, form.layout
     dimensions = [one.has("batch") + one.has("head") for one in (layout, other)]
     is_fitting = trial.crosses or not form.roles.crosses
@@ -530,6 +532,7 @@ def with_number(mistake: Mistake, formula: Formula) -> Mistake:
 
 
 def suspects(fit: Fit, attention: FilledSubject) -> Iterator[tuple[tuple[Mistake, ...], Formula]]:
+    """Yield the mistakes to try, each time with the formula that has them. The likeliest come first."""
     known = attention.mistakes_of(fit.form, fit.heads)
     if fit.known:
         yield fit.mistakes, fit.variant

@@ -50,7 +50,7 @@ from attncli.corpus.usual import lines
 from attncli.features.corpora import show_counts
 from attncli.features.kinds import HeadKinds, SilencingEffect
 from attncli.features.probe.counting import probe_treebank
-from attncli.features.probe.tally import DIRECTIONS, FEWEST_WORDS, Tally, word_maps
+from attncli.features.probe.tally import DIRECTIONS, FEWEST_LISTED, Tally, word_maps
 from attncli.models.block import Block, Tap
 from attncli.models.devices import InTorch
 from attncli.models.engine import Engine, require_tapped
@@ -520,9 +520,9 @@ def syntactic(found: Tally, shuffled: Tally) -> tuple[KindMeasure, dict[tuple[in
 
     The null is the best fixed distance of that relation. Raises RequestError if no relation has enough words.
     """
-    relations = [name for name, count in found.counts.items() if count >= FEWEST_WORDS]
+    relations = [name for name, count in found.counts.items() if count >= FEWEST_LISTED]
     if not relations:
-        raise RequestError(f"the treebank has no relation with {FEWEST_WORDS} words")
+        raise RequestError(f"the treebank has no relation with {FEWEST_LISTED} words")
     hits = np.stack([found.found_counts[name] for name in relations])  # [relation, layer, head, direction]
     counts = np.array([found.counts[name] for name in relations])
     null = np.array([found.offsets[name][found.best_offset(name)] for name in relations]) / counts

@@ -43,7 +43,7 @@ COLDEST, HOTTEST = 0.001, 1000.0  # beyond these, every row is hard or uniform, 
 REACH = 2  # tokens of a window to each side
 
 
-@measure(saves=(*PICTURES, *DOCUMENTS), saved_as="what is measured")
+@measure(saves=(*PICTURES, *DOCUMENTS), saved_as="the result")
 def mechanisms(
     model: options.ModelOption = None,
     text: options.Text = None,

@@ -1,10 +1,10 @@
 """Find the heads that attend to a word's syntactic head: for each dependency relation, and for whole trees.
 
-After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. In either direction, the word with the
-strongest weight from or to a word is a head's guess at the word's syntactic head (`tally`). The authors' code differs
-in four things: it counts roots and punctuation under "all" (though it has no rows for them), tries offsets from -3 to 2
-only, takes the last word for an offset past the end of the sentence, and for an English possessor takes the guess of
-the "'s" after it.
+After Clark et al. 2019, "What Does BERT Look At?", section 4 and table 1. For each word, a head of the model guesses a
+syntactic head: the word that it attends to most or, in the other direction, the word that attends to it most (`tally`).
+The authors' code differs in four things: it counts roots and punctuation under "all" (though its table has no rows for
+them), tries offsets from -3 to 2 only, takes the last word for an offset past the end of the sentence, and for an
+English possessor takes the guess of the "'s" after it.
 
 The best of many heads is often right by luck, and nearly always if there are few words. So each relation has a
 `Verdict`.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import numpy as np
 
-from attncli.analysis.significance import fewest_words
+from attncli.analysis.significance import fewest_decisive
 from attncli.base.arrays import titled
 from attncli.base.errors import RequestError
 from attncli.base.files import DOCUMENTS, PICTURES
@@ -32,7 +32,7 @@ from attncli.features.measure import measure
 from attncli.features.options import STDIN, TEXT, argument, option
 from attncli.features.probe.tally import (
     ALL,
-    FEWEST_WORDS,
+    FEWEST_LISTED,
     BestHead,
     LayerEntry,
     Tally,
@@ -40,7 +40,7 @@ from attncli.features.probe.tally import (
     TreebankTally,
     Verdict,
     best_heads,
-    candidates,
+    count_candidates,
     layer_trees,
 )
 from attncli.record import ModelInfo
@@ -66,14 +66,14 @@ class ProbeOptions(_EngineOption, corpora.CorpusOptions, total=False):
     """The options for the workers that count a treebank, and how the model computes."""
 
 
-@measure(ProbeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="what is probed")
+@measure(ProbeOptions, saves=(*PICTURES, *DOCUMENTS), saved_as="the result")
 def probe(
     model: options.ModelOption = None,
     files: Annotated[
         str | Sequence[str],
         argument(
             "FILES",
-            "A treebank in CoNLL-U: files, folders, addresses; - is stdin.",
+            "A treebank in CoNLL-U: files, folders, URLs; - is stdin.",
             kind=list[str],
             needed=True,
         ),
@@ -92,10 +92,10 @@ def probe(
 ) -> "Probed":
     """Find the heads that attend to a word's syntactic head.
 
-    For each dependency relation, finds the best head (Clark et al. 2019). A head of the model guesses the word with the
-    strongest weight: the one that a word attends to (child->head), or that attends to it (head->child). The baseline is
-    the best fixed offset: -1 always guesses the previous word. Roots and punctuation are omitted. A second table shows
-    the share of tree edges in the maximum spanning trees of the maps (UUAS).
+    For each dependency relation, finds the best head (Clark et al. 2019). For each word, a head of the model guesses
+    the word that it attends to most (child->head), or that attends to it most (head->child). The baseline is the best
+    fixed offset: -1 always guesses the previous word. Roots and punctuation are omitted. A second table shows the share
+    of tree edges in the maximum spanning trees of the maps (UUAS).
 
     The best of many heads, chosen and measured on the same sentences, looks better than it is. The verdict says whether
     it beats the offset, whether that may be luck, or whether there are too few words. --test measures the chosen heads
@@ -231,7 +231,7 @@ class Probed(Result):
             "partial": self.partial,
             "treebank": self.treebank.document(),
             "test": None if self.test is None else self.test.document(),
-            "candidates": candidates(self.treebank.tally, self.measured),
+            "candidates": count_candidates(self.treebank.tally, self.measured),
             "relations": [
                 {
                     "relation": best.relation,
@@ -245,7 +245,7 @@ class Probed(Result):
                     "interval": {"low": low, "high": high},
                     "chance": best.chance,
                     "verdict": best.verdict,
-                    "few": best.count < FEWEST_WORDS,
+                    "few": best.count < FEWEST_LISTED,
                     "heads": self.shares(best.relation),
                 }
                 for best in self.relations
@@ -282,7 +282,7 @@ class Probed(Result):
                 *same,
                 _relation_table(document["relations"]),
                 *(
-                    [TextLine(f"relations with fewer than {FEWEST_WORDS} words: {few} (--json lists them)")]
+                    [TextLine(f"relations with fewer than {FEWEST_LISTED} words: {few} (--json lists them)")]
                     if few
                     else []
                 ),
@@ -353,15 +353,15 @@ def title_of(document: ProbeDocument, folders: bool = True) -> list[str]:
     ]
 
 
-def explain_verdicts(of: int) -> list[str]:
-    """Explain the interval and the verdicts. of: the number of candidates, as `candidates` returns it."""
-    best = "" if of == 1 else f", for the best of {of} (heads x directions)"
-    corrected = "" if of == 1 else f", corrected for {of} candidates"
+def explain_verdicts(candidates: int) -> list[str]:
+    """Explain the interval and the verdicts. candidates: their number (`count_candidates`)."""
+    best = "" if candidates == 1 else f", for the best of {candidates} (heads x directions)"
+    corrected = "" if candidates == 1 else f", corrected for {candidates} candidates"
     return [
         f"interval: 95% interval of the accuracy on all words of the relation (Wilson){best}",
-        f"verdict: head if it beats the offset (McNemar{corrected}); unclear if that may be luck; offset if the offset "
-        f"finds as many; {FEW} if the offset misses fewer than {fewest_words(of)} words, so even a perfect head may "
-        "be luck",
+        f'verdict: "head" if the head beats the offset (McNemar{corrected}); "unclear" if that may be luck; "offset" '
+        f'if the offset finds at least as many; "{FEW}" if the offset misses fewer than {fewest_decisive(candidates)} '
+        "words, so that even a perfect head may be luck",
     ]
 
 

@@ -29,7 +29,7 @@ from attncli.models.rows import batches, read_ahead
 from attncli.record import AttentionRecord, Request
 from attncli.text.tokens import NothingKept, Tokens
 
-ENDLESS = 10**9  # tokens: the limit that tokenizers name for models without one
+ENDLESS = 10**9  # tokens; for models without a limit, tokenizers give a larger one
 COUNTS = ("sentences", "word_count", "shared", "untested", "respelled", "edges", "chain_edges")  # of a tally
 
 
@@ -51,12 +51,12 @@ def probe_treebank(
     A Notice counts the sentences that the model can't read. A KeyboardInterrupt ends it early with a `partial` result
     and a Notice, unless nothing has been counted.
 
-    Raises RequestError as reading, the model and `process_corpus` do. Also if no readable sentence has a word
+    Raises RequestError as `reading.texts`, the model and `process_corpus` do. Also if no readable sentence has a word
     that depends on another.
     """
     which = self_attention_part(model, None)
     model.check(Request(which=which))
-    trees = CountedTrees.of(model)
+    trees = TreebankWork.of(model)
     corpora = [files]
     if test is not None and list(test) != list(files):
         corpora.append(test)
@@ -93,9 +93,9 @@ def _check(found: TreebankTally, reading: TreebankFormat) -> None:
         raise RequestError(f"{path}: no sentence that the model can read has a word that depends on another")
     reasons = []
     for why, one in counted.skips.items():
-        first = "" if one.count == 1 else "the first in "
-        file = "" if display_name(one.file) == path else f"{display_name(one.file)}, "
-        reasons.append(f"{one.count} {why} ({first}{file}line {one.line})")
+        first = "" if one.count == 1 else "the first on "
+        line = f"line {one.line}" if display_name(one.file) == path else f"line {one.line} of {display_name(one.file)}"
+        reasons.append(f"{one.count} {why} ({first}{line})")
     if reasons:
         of = f"skipped {counted.skipped} of {counted.sentence_total} sentences"
         warnings.warn(f"{path}: {of}: {', '.join(reasons)}", Notice, stacklevel=2)
@@ -105,7 +105,7 @@ def _check(found: TreebankTally, reading: TreebankFormat) -> None:
 
 
 @dataclass(frozen=True)
-class CountedTrees(Work[Tally]):
+class TreebankWork(Work[Tally]):
     """The work that tallies what heads find in the sentences of a shard.
 
     layers, heads: of the model. threads: cores for a computation that can't be split into batches.
@@ -116,7 +116,7 @@ class CountedTrees(Work[Tally]):
     threads: int
 
     @classmethod
-    def of(cls, model: Engine) -> "CountedTrees":
+    def of(cls, model: Engine) -> "TreebankWork":
         """Return the work on a model."""
         which = self_attention_part(model, None)
         check_every_layer(model, which, "probe")
@@ -223,7 +223,7 @@ def _records(model: Engine, texts: Iterable[Tokens], each: ThreadPoolExecutor) -
 
 
 def _tokens_by_word(model: Engine, sentence: TreeSentence) -> tuple[Tokens, TreeSentence] | str:
-    """Return the tokens of a sentence with its units as words, and the sentence with these units.
+    """Return the tokens of a sentence, whose words are its units (`tally`), and the sentence with these units.
 
     If the model can't read all of it, return the reason, worded to follow "3 sentences". Raises RequestError if the
     tokenizer belongs to another model, or fails.
@@ -234,5 +234,5 @@ def _tokens_by_word(model: Engine, sentence: TreeSentence) -> tuple[Tokens, Tree
     except NothingKept:
         return lost
     if len(tokens) > room:
-        return f"of more than the {room} tokens that the model reads" if room < ENDLESS else "that are too long"
+        return f"of more than the {room} tokens that the model reads" if room < ENDLESS else "too long"
     return words_of(tokens, sentence) or lost

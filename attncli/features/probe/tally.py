@@ -26,8 +26,8 @@ from attncli.record.parts import HeadDocument
 
 DIRECTIONS = ("child->head", "head->child")  # from the word that attends
 ALL = "all"  # all relations together
-FEWEST_WORDS = 10  # words of a relation, below which some head finds many by luck
-NOBODY, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
+FEWEST_LISTED = 10  # words; relations with fewer are not listed, because some head finds many by luck
+NO_GUESS, ROOT = -1, -2  # in place of a word: no guess, no syntactic head
 
 # --- tallies --------------------------------------------------------------------------------------------
 
@@ -48,8 +48,9 @@ class Skipped:
 class Tally:
     """Counts of what all heads find in some sentences. Tallies add up exactly; memory does not grow with sentences.
 
-    sentences, word_count: numbers read. shared: words that share a token with another word; untested: words that share
-    one with their syntactic head. respelled: sentences read by their forms, because their text has other words.
+    sentences, word_count: the numbers that were read. shared: words that share a token with another word; untested:
+    words that share one with their syntactic head. respelled: sentences read from their FORM column, because their text
+    has other words.
     offsets: words with a syntactic head, by relation and the distance to it. found_at: the number that each head found,
     `[layer, head, direction]`, by relation and distance. edges: pairs of units that depend on each other; tree_edges:
     edges in the tree of each head, `[layer, head]`; layer_edges: edges in the tree of a layer's mean map, `[layer]`;
@@ -138,20 +139,20 @@ class Tally:
 
     @cached_property
     def found_counts(self) -> dict[str, Ints]:
-        """The number of words whose syntactic head each head found, `[layer, head, direction]`."""
+        """The number of words whose syntactic head each head found, `[layer, head, direction]`, by relation."""
         found: dict[str, Ints] = {}
         for (relation, _), right in self.found_at.items():
             found[relation] = found.get(relation, 0) + right
         return found
 
     def best(self, relation: str) -> tuple[int, int, int]:
-        """Return the layer, head and direction (its index in DIRECTIONS) that find most, the first of equals."""
+        """Return the layer, head and direction (its index in DIRECTIONS) that find most; in a tie, the first."""
         counts = self.found_counts[relation]
         layer, head, direction = np.unravel_index(int(counts.argmax()), counts.shape)
         return int(layer), int(head), int(direction)
 
     def best_offset(self, relation: str) -> int:
-        """Return the distance that finds most; of equals the shortest, then the one to the previous word."""
+        """Return the distance that finds most; in a tie the shortest, then the negative one."""
         offsets = self.offsets[relation]
         return max(offsets, key=lambda offset: (offsets[offset], -abs(offset), -offset))
 
@@ -175,10 +176,10 @@ def word_maps(record: AttentionRecord) -> Floats:
 def strongest_words(maps: Floats) -> Ints:
     """Return each head's guess at each word's syntactic head, `[layer, head, direction, word]`.
 
-    child->head: the word that it attends to most. head->child: the word that attends to it most. NOBODY if there is no
-    weight at all.
+    child->head: the word that it attends to most. head->child: the word that attends to it most. NO_GUESS if there is
+    no weight at all.
     """
-    by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NOBODY) for axis in (-1, -2)]
+    by_direction = [np.where(maps.max(axis=axis) > 0, maps.argmax(axis=axis), NO_GUESS) for axis in (-1, -2)]
     return np.stack(by_direction, axis=2)
 
 
@@ -276,7 +277,7 @@ class BestHead:
 
 
 def best_heads(chosen: Tally, measured: Tally) -> list[BestHead]:
-    """Return the head and the offset that find most, for all relations together, then for each from the most frequent.
+    """Return the head and the offset that find most, for all relations together, then for each by frequency.
 
     They are chosen on one tally and measured on another. If both are the same, the accuracy is the largest of many.
     Other sentences will give less, most of all for rare relations.
@@ -286,21 +287,21 @@ def best_heads(chosen: Tally, measured: Tally) -> list[BestHead]:
     return [_measure(relation, chosen, measured) for relation in by_count]
 
 
-def candidates(chosen: Tally, measured: Tally) -> int:
-    """Return the number of candidates (heads x directions) from which the same words chose the measured one."""
+def count_candidates(chosen: Tally, measured: Tally) -> int:
+    """Return the number of candidates (heads x directions) that the measured words chose from; 1 if others chose."""
     return 2 * chosen.tree_edges.size if chosen is measured else 1
 
 
 def _measure(relation: str, chosen: Tally, measured: Tally) -> BestHead:
     layer, head, direction = best = chosen.best(relation)
     offset = chosen.best_offset(relation)
-    count, of = measured.counts[relation], candidates(chosen, measured)
+    count, candidates = measured.counts[relation], count_candidates(chosen, measured)
     found = int(measured.found_counts[relation][best]) if count else 0
     by_offset = measured.offsets[relation][offset] if count else 0
     by_both = int(measured.found_at[relation, offset][best]) if by_offset else 0
-    chance = min(1.0, of * sign_test(found - by_both, by_offset - by_both))
+    chance = min(1.0, candidates * sign_test(found - by_both, by_offset - by_both))
     verdict: Verdict = "unclear" if found > by_offset else "offset"
-    if of * sign_test(count - by_offset, 0) > LEVEL:  # even if the head had found all words
+    if candidates * sign_test(count - by_offset, 0) > LEVEL:  # even if the head had found all words
         verdict = "too few"
     elif chance <= LEVEL:
         verdict = "head"
@@ -313,14 +314,14 @@ def _measure(relation: str, chosen: Tally, measured: Tally) -> BestHead:
         offset=offset,
         offset_accuracy=by_offset / count if count else None,
         count=count,
-        interval=wilson(found, count, LEVEL / of) if count else None,
+        interval=wilson(found, count, LEVEL / candidates) if count else None,
         chance=chance,
         verdict=verdict,
     )
 
 
 class LayerEntry(HeadDocument):
-    """For each layer, the head whose spanning trees have most of the tree edges (UUAS)."""
+    """For each layer, the head whose spanning trees contain the most tree edges (UUAS)."""
 
     uuas: Annotated[float, "share found by the trees of the layer's mean map", "share of the edges"]
     best_head: Annotated[int, "equal to `head`"]
@@ -355,7 +356,7 @@ class TreebankDocument(TypedDict):
         int, "number of words that share a token with another word, as de and le in du: one guess finds both"
     ]
     left_out: Annotated[int, "number of words that share a token with their syntactic head, which are not tested"]
-    respelled: Annotated[int, "number of sentences read by their forms, because their # text has other words"]
+    respelled: Annotated[int, "number of sentences read from their FORM column, because their # text has other words"]
     skipped: Annotated[int, "number of sentences that could not be read"]
 
 
@@ -385,10 +386,10 @@ class TreebankTally(NamedTuple):
             found.append(
                 f"{self.path}: {tally.shared} of {tally.word_count} words share a token with another word, as in "
                 '"don\'t" or "du" (de, le): a head that finds one finds both'
-                + (f". {tally.untested} of them share it with their head and are omitted" if tally.untested else "")
+                + (f". {tally.untested} share it with their syntactic head and are omitted" if tally.untested else "")
             )
         if tally.respelled:
-            many = f"{tally.respelled} sentences are read by their forms, because their"
-            one = "1 sentence is read by its forms, because its"
+            many = f"{tally.respelled} sentences are read from their FORM column, because their"
+            one = "1 sentence is read from its FORM column, because its"
             found.append(f"{self.path}: {one if tally.respelled == 1 else many} # text has other words")
         return found

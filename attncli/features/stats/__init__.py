@@ -51,12 +51,12 @@ class StatsOptions(_CountedOptions, corpora.CorpusOptions, total=False):
     """The options of statistics over a corpus: what to compute, the workers, and how the model computes."""
 
 
-@measure(StatsOptions, saves=(*DOCUMENTS, *PICTURES), saved_as="what is counted")
+@measure(StatsOptions, saves=(*DOCUMENTS, *PICTURES), saved_as="the result")
 def stats(
     model: options.ModelOrSaved = None,
     files: Annotated[
         str | Sequence[str] | None,
-        argument("FILES", "Files, folders, patterns, addresses; - is stdin.", kind=list[str] | None),
+        argument("FILES", "Files, folders, globs, URLs; - is stdin.", kind=list[str] | None),
     ] = None,
     *,
     paragraphs: Annotated[
@@ -91,10 +91,10 @@ def stats(
 ) -> "StatsResult":
     """Describe every head over a corpus.
 
-    The statistics are means over all tokens (Clark et al. 2019: over documents): entropy, strongest weight, distance,
-    and the weight on the token itself, the previous, next and first one, [CLS] (cls), [SEP] (separator), all
-    punctuation (theirs: . and ,), the same word elsewhere (same_word; over tokens that see it there). A table has the
-    clearest head of each pattern. Ctrl-C shows the numbers so far.
+    The statistics are entropy, strongest weight, distance, and the weight on the token itself, the previous, next and
+    first one, [CLS] (cls), [SEP] (separator), punctuation, and the same word elsewhere (same_word). They are means over
+    all tokens; same_word is over tokens that see their word elsewhere. Clark et al. 2019 take means over documents, and
+    only . and , as punctuation. A table shows the clearest head of each pattern. Ctrl-C shows the numbers so far.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ from pictures import check_nothing_overlaps, frames, maps, picture_texts, random
 from records import attention_records, cross_records
 
 from attncli import RequestError
-from attncli.record.grouping import grouped, merge_words
+from attncli.record.grouping import group_record, merge_words
 from attncli.record.selection import Grouping
 
 pytestmark = pytest.mark.filterwarnings("ignore::attncli.Notice")  # there may be no Chinese font here
@@ -94,7 +94,7 @@ def test_a_query_is_found_where_others_are_left_out():
 
 def test_one_row_of_many_keys_can_be_seen():
     """Where keys have no labels: at least a tenth of an inch, in which a frame marks the query's row."""
-    record = grouped(random_record(2, 2, 400), Grouping(queries="7,LAST"))
+    record = group_record(random_record(2, 2, 400), Grouping(queries="7,LAST"))
     drawn = record.figure(query=1)
     check_nothing_overlaps(drawn)
     for image, frame in zip(maps(drawn), frames(drawn), strict=True):
