@@ -355,7 +355,9 @@ class TreebankDocument(TypedDict):
         int, "number of words that share a token with another word, as de and le in du: one guess finds both"
     ]
     left_out: Annotated[int, "number of words that share a token with their syntactic head, which are not tested"]
-    respelled: Annotated[int, "number of sentences read by their forms, because their # text has other words"]
+    respelled: Annotated[
+        int, "number of sentences whose text is made of the FORM column, because the # text comment has other words"
+    ]
     skipped: Annotated[int, "number of sentences that could not be read"]
 
 
