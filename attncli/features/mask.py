@@ -778,8 +778,8 @@ def _effects(found: Masked) -> list[Part]:
         rows.append([f"{layer}.{head}", *(cell for both in cells for cell in both)])
     legend = (
         "moved: the share of a query's weight that the mask sends elsewhere (total variation distance from the "
-        "unmasked row), mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must be "
-        "0."
+        "unmasked row), mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must "
+        "be 0."
     )
     return [Table([Column("head"), *columns], rows), TextLine(legend)]
 
