@@ -215,7 +215,7 @@ async def test_words_and_masks_keep_the_text(it, session, decoder):
     assert it.answer.record.mask_name != "causal"
     ids = it.state.written
     await it.press("g")
-    assert "needs the mask of the model" in it.said and it.state.written == ids
+    assert "only write under its own mask" in it.said and it.state.written == ids
 
 
 def test_what_can_not_be_is_said(session, minilm, path):
