@@ -124,7 +124,7 @@ async def large(folder):
         describe("a letter in the field, 512 tokens", taken)
         print(f"  the loop is held up {1000 * longest:.0f} ms at most meanwhile")
         app.leave_field()
-        await until(app, lambda: app.newest.doing is None and app.newest.waiting is None)
+        await until(app, lambda: app.worker.doing is None and app.worker.waiting is None)
         await heads(app, "another head, 512 tokens")
 
 

@@ -40,8 +40,8 @@ class Exploring:
         """Once what is looked at was answered, or could not be."""
 
         async def is_answered():
-            newest, answer = self.app.newest, self.app.answer
-            if newest.waiting is not None or newest.doing is not None or answer is None:
+            worker, answer = self.app.worker, self.app.answer
+            if worker.waiting is not None or worker.doing is not None or answer is None:
                 return False
             await self.pilot.pause()  # for the message of the last one
             return request_of(self.app.answer.state) == request_of(self.app.state)

@@ -148,7 +148,7 @@ class Curve(Brief):
 
 
 class _EffectEntry(TypedDict):
-    """The effects by way, then by layer."""
+    """The effects by replacement (`way`), then by layer."""
 
     layer: Annotated[int, "layer number in the model"]
     head: Annotated[int, "head number in its layer"]

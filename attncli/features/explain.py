@@ -480,7 +480,7 @@ class ExplainDocument(TypedDict):
     ]
     rotary: NotRequired[_RotaryEntry]
     keys: list[_KeyEntry]
-    largest: Annotated[float, "the largest exponent among visible keys"]
+    largest: Annotated[float, "the largest score among visible keys and the sink, subtracted before exp"]
     sink: NotRequired[_SinkEntry]
     total: Annotated[float, "the sum of raised"]
     output: NotRequired[Annotated[list[float], "Σ weight · v", "`[head_dim]`"]]

@@ -75,7 +75,7 @@ HEADS = 8  # heads that the terminal lists
 def generate(
     model: Annotated[
         ModelOrName | None,
-        options.model("Alias, Hub id or path.", kind=str | None, show_default="smollm2"),
+        options.model("Short name, Hub id or path.", kind=str | None, show_default="smollm2"),
     ] = None,
     text: options.Text = None,
     *,
@@ -485,7 +485,7 @@ class _UnchangedEntry(TypedDict):
 
 
 class _DifferenceEntry(TypedDict):
-    """The first place where both texts differ; null if they don't, and without a change."""
+    """The first place where both texts differ; null if they don't differ, or without a change."""
 
     place: Annotated[int, "from 0, the first written token"]
     tokens: Annotated[list[str], "the token without and with the change", "`[2]`"]
@@ -499,7 +499,7 @@ class _More(TypedDict, total=False):
 
 
 class GenerateDocument(TypedDict):
-    """`-o` saves the whole text as a record, as .json too."""
+    """`-o` saves a record of the whole text; so its .json is not this document."""
 
     model: ModelDocument
     prompt: Annotated[str, "the text to continue"]

@@ -317,7 +317,7 @@ def measure_padding(engine: "Engine", tokens: Tokens, padded: Tokens, forgotten:
         layer: float(leaked.sum(axis=-1, dtype=np.float64).mean())
         for layer, leaked in zip(record.layers, weights, strict=True)
     }
-    note = "weight that leaks to [PAD], by layer " + ", ".join(f"{layer}: {leak:.3f}" for layer, leak in leaks.items())
+    note = "weight that leaks to [PAD]: " + ", ".join(f"layer {layer}: {leak:.3f}" for layer, leak in leaks.items())
     return found._replace(note=note, leaks=leaks)
 
 
@@ -420,8 +420,8 @@ def measure_others(engine: "Engine", tokens: Tokens, alone: bool) -> Deviation:
             moved[layer], largest = max(moved[layer], found.deviation), max(largest, found.tolerance)
     if not any(moved[1:]):
         return Deviation(max(moved), largest, "0 in every layer")
-    by_layer = ", ".join(f"{layer}: {change:.2g}" for layer, change in enumerate(moved[1:]))
-    return Deviation(max(moved), largest, f"by layer {by_layer}")
+    by_layer = ", ".join(f"layer {layer}: {change:.2g}" for layer, change in enumerate(moved[1:]))
+    return Deviation(max(moved), largest, by_layer)
 
 
 class LawMeasure(NamedTuple):
@@ -793,8 +793,9 @@ def _effects(found: Masked) -> list[Part]:
         cells = [(f"{one.moved:.3f}", f"{one.forbidden:g}") for one in effects]
         rows.append([f"{layer}.{head}", *(cell for both in cells for cell in both)])
     legend = (
-        "moved: the share of a query's weight that the mask sends elsewhere (total variation to the unmasked row), "
-        "mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must be 0."
+        "moved: the share of a query's weight that the mask sends elsewhere (total variation distance from the "
+        "unmasked row), mean over queries. on forbidden: the sum of the weights on keys that the mask hides; it must "
+        "be 0."
     )
     return [Table([Column("head"), *columns], rows), TextLine(legend)]
 

@@ -27,7 +27,7 @@ def models(
         Literal["show"] | None, argument("show", "show NAME describes one model instead of listing all.")
     ] = None,
     name: Annotated[
-        str | None, argument("NAME", "An alias, a repository, a directory or a .gguf file.", completion.model)
+        str | None, argument("NAME", "A short name, a repository, a directory or a .gguf file.", completion.model)
     ] = None,
 ) -> "ModelList | ShownModel":
     """List the models with a short name, or show one.
@@ -187,7 +187,7 @@ class ModelList(Result):
         parts += [TextLine(""), TextLine("families, and their models by layers x heads")]
         families: dict[str, dict[str, list[str]]] = {}  # by the facts that models share, then by their size
         for one in self.models:
-            facts = [one["family"], f"positions {one['positions']}"]
+            facts = [one["family"], f"positions: {one['positions']}"]
             if "window" in one:
                 facts.append(f"windows of {one['window']} to each side")
             facts.append(f"at most {one['max_tokens']} tokens")
@@ -215,14 +215,16 @@ def _megabytes(count: int) -> str:
 
 
 class NetworkDocument(TypedDict, total=False):
-    """The architecture of a network (`models show`): attncli's reading of config.json, or for other families its
-    entries under these names, with non-integer numbers as strings.
+    """The architecture of a network (`models show`): attncli's reading of config.json. For a family that attncli
+    can't run itself, the entries of config.json with these names; numbers that are no integers are strings.
     """
 
     model_type: Annotated[str, "as in config.json"]
-    architectures: Annotated[str, "for other families"]
+    architectures: Annotated[str, "only for families that attncli can't run itself"]
     family: Annotated[str, "attncli's name of the family"]
-    causal: Annotated[bool, "no token attends to later ones; for attncli's families, like `family`"]
+    causal: Annotated[
+        bool, "true if no token attends to later ones; this and `family` only for families that attncli runs itself"
+    ]
     layers: int | str
     heads: Annotated[int | str, "per layer"]
     decoder_layers: Annotated[int | str, "for an encoder-decoder"]

@@ -242,14 +242,14 @@ Which = Annotated[choices.KindName | None, which(choices.KindName, "cross")]
 OwnWhich = Annotated[choices.Itself | None, which(choices.Itself, "encoder")]
 ModelOption = Annotated[
     ModelOrName | None,
-    model("Alias, Hub id or path.", kind=str | None, show_default="minilm"),
+    model("Short name, Hub id or path.", kind=str | None, show_default="minilm"),
 ]
 ModelOrSaved = Annotated[
     ModelOrRecord | None,
-    model("Alias, Hub id or path.", kind=str | None, show_default="minilm"),
+    model("Short name, Hub id or path.", kind=str | None, show_default="minilm"),
 ]
 ModelNames = Annotated[
-    str | None, model("Alias, Hub id or path; several: A,B.", "NAMES", completion.models, show_default="minilm")
+    str | None, model("Short name, Hub id or path; several: A,B.", "NAMES", completion.models, show_default="minilm")
 ]
 AS_TRAINED = "as trained"
 MaskOption = Annotated[

@@ -61,7 +61,8 @@ BEGINNING = 40  # characters of a part in a table
 @measure(options.ComputeOptions, saved_as="sources")
 def sources(
     model: Annotated[
-        options.ModelOrName | None, options.model("Alias, Hub id or path.", kind=str | None, show_default="smollm2")
+        options.ModelOrName | None,
+        options.model("Short name, Hub id or path.", kind=str | None, show_default="smollm2"),
     ] = None,
     text: Annotated[str | None, options.argument("TEXT", "The prompt; tags name its parts.")] = None,
     *,

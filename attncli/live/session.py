@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(self, tell: Callable[[float], None] = lambda _: None) -> None:
         self.tell = tell
-        self.dropped = threading.Event()
+        self.cancelled = threading.Event()
 
     def __call__(self, share: float) -> None:
         """Report the completed share. Raises SupersededError if the task is cancelled."""
@@ -49,7 +49,7 @@ class Watch:
 
     def check(self) -> None:
         """Raises SupersededError if the task is cancelled."""
-        if self.dropped.is_set():
+        if self.cancelled.is_set():
             raise SupersededError
 
 
@@ -63,7 +63,7 @@ class _Task:
     future: Future[Any] = field(default_factory=Future)
 
 
-class Newest:
+class Worker:
     """A thread with a queue of a single task.
 
     A new task replaces the waiting task of any requester. It also cancels a running task of its own requester, when
@@ -83,13 +83,13 @@ class Newest:
         task = _Task(work, watch or Watch(), whose)
         with self.changed:
             if self.closed:
-                raise RuntimeError("it is closed")
+                raise RuntimeError("the worker is closed")
             older, self.waiting = self.waiting, task
             if self.doing is not None and self.doing.whose == whose:
-                self.doing.watch.dropped.set()
+                self.doing.watch.cancelled.set()
             self.changed.notify()
         if older is not None:
-            drop(older)
+            cancel(older)
         return task.future
 
     def stop(self) -> None:
@@ -97,9 +97,9 @@ class Newest:
         with self.changed:
             older, self.waiting = self.waiting, None
             if self.doing is not None:
-                self.doing.watch.dropped.set()
+                self.doing.watch.cancelled.set()
         if older is not None:
-            drop(older)
+            cancel(older)
 
     def close(self) -> None:
         """Cancel the waiting and the running task, and end the thread."""
@@ -128,8 +128,9 @@ class Newest:
             return self.doing
 
 
-def drop(task: _Task) -> None:
-    task.watch.dropped.set()
+def cancel(task: _Task) -> None:
+    """Cancel a task, whether it waits or runs."""
+    task.watch.cancelled.set()
     if task.future.set_running_or_notify_cancel():
         task.future.set_exception(SupersededError())
 
@@ -145,7 +146,7 @@ LONG = 128  # tokens: longer texts report progress and can be cancelled
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A request to a session: a text, a model, the request to it, and masks.
+    """A request to a session: a model, a text, what its record contains (`request`), and masks.
 
     without: heads to silence, "3.1,4.0", in addition to those that the model was opened without. written: ids that the
     model wrote after the text.
@@ -283,7 +284,7 @@ class Session:
             if ids and ids[-1] in end_tokens(model.place):
                 raise RequestError("the model has ended its text: write again from one of its tokens")
             if any(mask not in (None, model.usual_mask(None)) for mask in asked.masks[:1]):
-                raise RequestError(f"writing needs the mask of the model, {model.usual_mask(None)}")
+                raise RequestError(f"the model can only write under its own mask: choose {model.usual_mask(None)}")
             self.text(asked)  # raises an error for tokens that the model cannot write
             steps = write(model, prompt_tokens(model, *asked.text), Sampling(most), written=ids)
             for number, step in enumerate(steps, 1):
@@ -321,7 +322,7 @@ class Session:
         return model
 
     def sources(self, asked: SessionRequest, place: int, watch: Watch) -> "TokenSources":
-        """Return what a token of the text rests on: the sentences before it, or the words if there is one sentence.
+        """Return what a token of the text rests on: the sentences before it, or the words of a single sentence.
 
         The last answer is kept. Only the last MOST_UNITS units before the token are measured. Raises RequestError for
         the first token, for a model that writes nothing, and SupersededError as the watch does.
@@ -363,7 +364,7 @@ class Session:
     def usual(self, asked: SessionRequest, watch: Watch | None = None) -> Usual | None:
         """Return the usual weights of the model's heads in the sample texts.
 
-        None for units of several words, and if computing them would take long.
+        Return None for units of several words, and if the computation would take long.
 
         Raises RequestError and SupersededError as `records` does.
         """
@@ -384,9 +385,13 @@ class Session:
         request = asked.request
         return asked.model, asked.without, asked.masks[0], request.measure, request.which, request.grouping.unit
 
-    def baseline(self, record: AttentionRecord, over: Usual | None) -> Usual:
-        """Return the usual weights for a record: over its own text, and over the sample texts if they are known."""
-        return Usual.with_text(row_shares(record), None if in_stretches(record) else over)  # stretches are not words
+    def baseline(self, record: AttentionRecord, in_samples: Usual | None) -> Usual:
+        """Return the usual weights for a record: the means over its own text and over the sample texts.
+
+        in_samples: the usual weights in the sample texts, if they are known.
+        """
+        in_samples = None if in_stretches(record) else in_samples  # stretches are not words
+        return Usual.with_text(row_shares(record), in_samples)
 
 
 def freeze_objects() -> None:
@@ -411,8 +416,8 @@ def progress_taps(engine: "Engine", asked: SessionRequest, watch: Watch | None) 
     from attncli.models.taps import LayerProgress
 
     part = engine.of_part(asked.request.which)
-    tokens_at_least = (len(asked.text.text) + len(asked.text.pair or "")) // 4  # a guess, without tokenizing
-    if watch is None or tokens_at_least < LONG:
+    estimated_tokens = (len(asked.text.text) + len(asked.text.pair or "")) // 4  # a guess, without tokenizing
+    if watch is None or estimated_tokens < LONG:
         return []
     done: list[int] = []
 

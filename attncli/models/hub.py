@@ -111,14 +111,16 @@ def _why_no_model(name: str, is_file: bool) -> str:
     if "/" in name or os.sep in name:
         return "there is no such directory; a repository is written owner/name"
     near = difflib.get_close_matches(name, ALIASES, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else "attncli models lists the aliases"
-    return f"not an alias, a directory, or a repository owner/name; {hint}"
+    hint = f"did you mean {' or '.join(near)}?" if near else "attncli models lists the short names"
+    return f"it is not a short name, a directory, or a repository owner/name; {hint}"
 
 
 @cache  # once per process: a command may locate a model before it opens it
 def _notify_alias(name: str, repo: str, beside: Path) -> None:
     """Give a Notice that a name was used as an alias, although a directory of this name holds a model."""
-    warnings.warn(f"{name} is the alias of {repo}; for the model in {beside} write -m ./{name}", Notice, stacklevel=3)
+    warnings.warn(
+        f"{name} is the short name of {repo}; for the model in {beside} write -m ./{name}", Notice, stacklevel=3
+    )
 
 
 def find_in_wheel(entry: Alias) -> Path | None:

@@ -1,6 +1,6 @@
 // Captions, values in words, and the sentence for screen readers.
 
-import { countOf, errorOf, headsOf, hasFullMap, kindOf, maskOf, MEAN, page, tokensOf, fullHeads } from "./data.js";
+import { countOf, errorOf, headsOf, hasFullMap, patternOf, maskOf, MEAN, page, tokensOf, fullHeads } from "./data.js";
 import { SEPARATOR } from "./paint.js";
 import { state } from "./state.js";
 
@@ -69,7 +69,7 @@ export function hatching() {
 
 /** "previous 0.78; induction (attncli kinds, 2026-11-28)"; "" for a mean */
 export function kind(layer, head, text = state.text, mask = state.mask) {
-  const { label, share, measured } = kindOf(text, mask, layer, head) ?? {};
+  const { label, share, measured } = patternOf(text, mask, layer, head) ?? {};
   if (label === undefined) return "";
   const kinds = measured?.length ? `; ${measured.join(", ")} (${maskOf(text, mask).measured})` : "";
   return (label === "broad" ? "broad" : `${label} ${share.toFixed(2)}`) + kinds;

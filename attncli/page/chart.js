@@ -23,7 +23,7 @@ let touched = false; // true if the last press was a finger's
 let pending = false; // true if a drawing is requested
 let placed = ""; // the view and text that scrollToCorner has handled
 let lastView = "heads"; // the last view other than Model: a double click on a head in Model opens it there
-let left = [0, 0]; // the scroll position of Model when a head was opened
+let modelScroll = [0, 0]; // the scroll position of Model when a head was opened
 let drawings = 0;
 let whenDrawn = () => {};
 
@@ -77,7 +77,7 @@ export function area() {
   return { x: chart.scrollLeft, y: chart.scrollTop, width: chart.clientWidth, height: chart.clientHeight };
 }
 
-/** Draw the `part` of the drawing on a canvas, laid out for the area `seen`. Return false if some data is not decoded yet. */
+/** Draw a part of the drawing on a canvas, laid out for the area `seen`. Return false if some data is not decoded yet. */
 export function drawOn(context, part, scale, target, seen = part) {
   const colours = theme();
   context.setTransform(scale, 0, 0, scale, -part.x * scale, -part.y * scale);
@@ -109,7 +109,7 @@ function scrollToCorner(width, height) {
   placed = name;
   const { cell } = views.matrix.grid(width, height);
   const [row, column] = state.corner.split(",").map(Number);
-  const place = { matrix: [column * cell, row * cell], model: left }[state.view] ?? [0, 0];
+  const place = { matrix: [column * cell, row * cell], model: modelScroll }[state.view] ?? [0, 0];
   chart.scrollTo(...place);
   if (state.view !== "matrix") scrollToToken();
 }
@@ -163,7 +163,7 @@ export function scrollToToken() {
 /** In Model, scroll to the row of the selected head. */
 export function scrollToHead() {
   if (state.view !== "model") return;
-  const { y, side } = views.model.placeOfHead(chart.clientWidth, chart.clientHeight, state.layer);
+  const { y, side } = views.model.placeOfLayer(chart.clientWidth, chart.clientHeight, state.layer);
   if (y < chart.scrollTop || y + side > chart.scrollTop + chart.clientHeight) chart.scrollTop = Math.max(0, y + side / 2 - chart.clientHeight / 2);
 }
 
@@ -239,7 +239,7 @@ export function show({ layer, head }) {
 
 /** Go from Model to one head, in the view shown before Model. A head with only a small map opens in Matrix. The browser's Back returns. */
 export function open({ layer, head }) {
-  left = [chart.scrollLeft, chart.scrollTop];
+  modelScroll = [chart.scrollLeft, chart.scrollTop];
   pointer = null; // the thumbnail under it is gone
   visit({ layer, head, heads: [head], view: lastView === "heads" && !hasFullMap(layer, head) ? "matrix" : lastView });
 }

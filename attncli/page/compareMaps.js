@@ -19,9 +19,9 @@ const SIZE = 12;
 const SMALL = 11;
 const LEAST_SIZE = 9; // smallest font size of a title that would not fit otherwise
 const BAR = 70;
-const [SIGNED, NUMBERED] = [8, 36]; // least size of a cell that shows its sign, and of one that shows its number
-const LEAST = 0.005; // a cell shows its number only if it is at least this share of the largest
-const LARGEST_FIT = 44;
+const [SIGNED, NUMBERED] = [8, 36]; // minimum size of a cell that shows its sign, and of one that shows its number
+const LEAST = 0.005; // a cell shows its number only if the number is at least this share of the largest
+const LARGEST_FIT = 44; // maximum size of a cell in pixels, without zooming
 
 let images = { name: "" };
 
@@ -118,7 +118,7 @@ export function draw(painter, area, pointed, colours, dark) {
   }
   return true;
 
-  /** Draw "A · mask padding" and the number of the cell under the pointer. The scale, or else the number, is below. */
+  /** Draw "A · mask padding" and the number of the cell under the pointer. The scale is below, unless a long title moves the number there. */
   function drawHeading({ name, about, signed, most }, shown, x, y) {
     const room = Math.min(wide, Math.max(seen.wide, HEADED));
     const taken = shown ? textWidth(shown, SIZE, true) + GAP : 0;
@@ -143,7 +143,7 @@ export function draw(painter, area, pointed, colours, dark) {
     const { signed, values, hidden, marked = [] } = panel;
     painter.clip(left, top, seen.wide, seen.high);
     if (hidden) painter.hatch(x, y, whole.wide, whole.high, colours);
-    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(painter, values, { queries, keys, x, y, cell }, (what) => colourOf(panel, what), signed ? "change" : "weight", { map: panel.name });
+    if (painter.vector && values.length <= MOST_SHAPES) drawShapes(painter, values, { queries, keys, x, y, cell }, (number) => colourOf(panel, number), signed ? "change" : "weight", { map: panel.name });
     else painter.image(image, x, y, whole.wide, whole.high);
     if (cell >= NUMBERED || (signed && cell >= SIGNED)) {
       const range = (start, length, count) => [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + length) / cell))];
@@ -163,16 +163,16 @@ export function draw(painter, area, pointed, colours, dark) {
     painter.rect(left - 0.5, top - 0.5, seen.wide + 1, seen.high + 1, { stroke: colours.edge });
   }
 
-  function colourOf({ signed, most }, what) {
-    return (signed ? signedColour : shareColour)(what / most, dark);
+  function colourOf({ signed, most }, number) {
+    return (signed ? signedColour : shareColour)(number / most, dark);
   }
 
   /** Write the number of a cell, or its sign if a signed number has no room. */
-  function drawInside(panel, what, x, y) {
-    if (isHidden(what)) return;
-    if (cell < NUMBERED) drawSign(painter, x, y, cell, what / panel.most, dark);
-    else if (Math.abs(what) >= LEAST * panel.most) {
-      painter.text(brief(what), x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, what)), size: SMALL, align: "center" });
+  function drawInside(panel, number, x, y) {
+    if (isHidden(number)) return;
+    if (cell < NUMBERED) drawSign(painter, x, y, cell, number / panel.most, dark);
+    else if (Math.abs(number) >= LEAST * panel.most) {
+      painter.text(brief(number), x + cell / 2, y + cell / 2, { fill: inkOn(colourOf(panel, number)), size: SMALL, align: "center" });
     }
   }
 }

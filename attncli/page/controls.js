@@ -90,7 +90,7 @@ function showsColours() {
   return state.view === "matrix" || (state.view === "model" && (state.thumbs === "matrix" || state.detail));
 }
 
-/** Return the name of the scale in the menu: "opacity" in Heads, otherwise "scale", of colours. */
+/** Return the part of the state that the scale menu sets: "opacity" (of lines) in Heads, otherwise "scale" (of colours). */
 function scaleName() {
   return state.view === "heads" ? "opacity" : "scale";
 }
@@ -115,9 +115,9 @@ export function showState() {
   element("scaled").textContent = view === "heads" ? "Opacity" : "Colours";
   element("segment-filter").hidden = !hasPair(state.text);
   document.querySelector("[data-view='neuron']").hidden = !hasNeuron(state.text);
-  press("views", (one) => one.dataset.view === view);
-  press("masks", (one) => one.dataset.mask === state.mask);
-  press("heads", (one) => state.heads.includes(Number(one.dataset.head)));
+  markPressed("views", (one) => one.dataset.view === view);
+  markPressed("masks", (one) => one.dataset.mask === state.mask);
+  markPressed("heads", (one) => state.heads.includes(Number(one.dataset.head)));
   const tabbed = page.heads.includes(state.head) ? state.head : page.heads[0];
   for (const one of element("heads").children) {
     const head = Number(one.dataset.head);
@@ -142,6 +142,7 @@ export function showState() {
   scrollTo(element("heads"), element("heads").querySelector(".current") ?? element("heads"));
 }
 
-function press(row, pressed) {
-  for (const one of element(row).children) one.setAttribute("aria-pressed", String(pressed(one)));
+/** Show those buttons of a row as pressed for which `isPressed(button)` is true. */
+function markPressed(row, isPressed) {
+  for (const one of element(row).children) one.setAttribute("aria-pressed", String(isPressed(one)));
 }

@@ -14,7 +14,7 @@ const KEPT_MAPS = 48; // maps; one of 512 tokens takes a megabyte
 const chunks = new Map(); // id -> Uint8Array, or null while it is being decoded
 const maps = new Recent(KEPT_MAPS); // "text mask layer head" -> Float32Array [query * keys + key]
 
-/** Return the bytes of a chunk. If it is not decoded yet, start decoding and return null; `whenDecoded` is called at the end. */
+/** Return the bytes of a chunk. If it is not decoded yet, start decoding and return null. `whenDecoded` is called when it is decoded. */
 function bytesOf(id) {
   if (!chunks.has(id)) {
     chunks.set(id, null);
@@ -197,7 +197,7 @@ function readMap({ maps: ids, levels }, layer, head, heads, rows, columns) {
 export function errorOf(text, name, layer, head) {
   const mask = maskOf(text, name);
   const { levels } = hasFullMap(layer, head) ? mask : mask.small;
-  return levels ? 0.5 / levels : 0; // a page of maps stores exact numbers
+  return levels ? 0.5 / levels : 0; // the page that compares maps stores exact numbers
 }
 
 /** Replace the weights that the mask hides by NaN. Return null if the mask is not decoded yet. */
@@ -289,7 +289,7 @@ export function hasNeuron(text) {
 }
 
 /** Return the dominant pattern of a head, `{label, share, entropy, measured}`; undefined for a mean. */
-export function kindOf(text, name, layer, head) {
+export function patternOf(text, name, layer, head) {
   return maskOf(text, name).kinds[page.layers.indexOf(layer)]?.[page.heads.indexOf(head)];
 }
 

@@ -1,4 +1,5 @@
-// Heads: a column of queries, a column of keys, and a line for every weight. A larger weight is more opaque.
+// Heads: a column of queries, a column of keys, and a line for every weight. A larger weight is more opaque. The tokens at
+// the other ends of a token's lines are its partners.
 
 import { pointAway } from "./away.js";
 import { headColour, headDash } from "./colour.js";
@@ -13,14 +14,14 @@ import { opacityOf, describeOpacity } from "./scale.js";
 import { caption, hatching, headName, isolate, layerName, value } from "./captions.js";
 
 const TOP = 62; // pixels for the caption, the share of the drawn lines, and headings
-const [ROW, TALLEST] = [20, 36]; // least and largest height of a row, which grows with the viewport
+const [ROW, TALLEST] = [20, 36]; // smallest and largest height of a row, which grows with the viewport
 const [SIZE, LARGEST] = [13, 18];
 const GAP = 6;
 const LABELS = 0.3; // share of the viewport's width for the labels of one side and a value
-const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // least and largest width of a head's strip beside a partner, and the viewport's share for all strips
+const [STRIP, WIDEST_STRIP, STRIPS] = [2, 20, 0.07]; // smallest and largest width of a head's strip beside a partner, and the viewport's share for all strips
 const MOST_VALUES = 3; // weights that fit beside a partner, at most; with more heads only the largest is shown
 const MOST_DASHED = 300; // lines: more dashed lines are unreadable and slow to draw
-const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // least and largest width of the column of lines, and its width divided by the height of the rows
+const [SHORTEST, LONGEST, SLOPE] = [60, 460, 0.5]; // smallest and largest width of the column of lines, and its width divided by the height of the rows
 
 /** Return the size of the whole drawing in pixels, for a viewport of this size. */
 export function measure(width, height) {
@@ -68,11 +69,11 @@ export function at(x, y, width, height, area) {
   return unit && inside ? { token: unit.members[0], side } : null;
 }
 
-let carries = ""; // the result of describeShare in the last drawing
+let shareText = ""; // the result of describeShare in the last drawing
 
 /** Return the share of the weight on the drawn lines, in words; "" if there are none. */
-export function describeCarried() {
-  return carries;
+export function lastShare() {
+  return shareText;
 }
 
 /** Draw the part in `area`. Return false if some data is not decoded yet. */
@@ -84,7 +85,7 @@ export function draw(painter, area, pointed, colours) {
   const rows = [area.y, area.y + area.height - TOP].map((y) => within(Math.round(y / place.row), 0, rowCount(both)));
   const found = linesOf(both, rows, chosen);
   if (found === null) return false;
-  carries = describeShare(found, chosen, rows[1] - rows[0] < both.queries.length);
+  shareText = describeShare(found, chosen, rows[1] - rows[0] < both.queries.length);
   drawBorders(painter, area, place, both, colours);
   const partners = chosen ? (partnersOf(chosen, drawnHeads()) ?? []) : [];
   drawLines(painter, place, both, found, chosen);
@@ -109,7 +110,7 @@ function choice({ queries, keys }, pointed) {
 
 function describeShare({ lines, count, share }, chosen, scrolled) {
   if (Number.isNaN(share)) return "";
-  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "drawn lines";
+  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "the drawn lines";
   const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the visible rows" : "the weight";
   return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
 }
@@ -182,10 +183,10 @@ function drawLabels(painter, { y, height }, { row, size, left, right, from, to, 
 /** Draw the caption and headings, which stay while tokens scroll under them. */
 function drawHeader(painter, area, { from, to }, { lines, largest }, chosen, colours) {
   const heads = drawnHeads();
-  const others = fullHeads(state.layer).length < headsOf(state.layer).length ? ["heads without lines have only small maps here"] : [];
+  const others = fullHeads(state.layer).length < headsOf(state.layer).length ? ["heads without lines have only small maps in this page"] : [];
   const scale = lines.length ? describeOpacity(largest) : "";
   const nothing = heads.length ? "" : "no head is on: switch one on above";
-  const said = [caption(layerName(), headName(...heads), ...others, chosen ? hatching() : ""), nothing, carries, scale].filter(Boolean).join(SEPARATOR);
+  const said = [caption(layerName(), headName(...heads), ...others, chosen ? hatching() : ""), nothing, shareText, scale].filter(Boolean).join(SEPARATOR);
   painter.rect(area.x, area.y, area.width, TOP, { fill: colours.paper });
   drawCaption(painter, said, area.x + GAP, area.y + 24, area.width - 2 * GAP, colours.faint, 3);
   painter.text("query", from - GAP, area.y + TOP - 10, { fill: colours.faint, size: 12, align: "right" });

@@ -15,7 +15,7 @@ const SETTLED = 1000; // milliseconds after the last key until a text is added t
 const MOST = 50; // texts in the history, at most
 const LABEL = 60; // characters of a text in the menu, at most
 
-let before = [...live.texts]; // the texts of the history, the newest first
+let pastTexts = [...live.texts]; // the texts of the history, the newest first
 let settling; // a timer
 let tried = ""; // the last text and head whose q and k were requested
 
@@ -43,7 +43,7 @@ export function makeField() {
   makeWriting(showTyped, write);
   makeSources(showError);
   earlier.addEventListener("change", () => {
-    const chosen = before[Number(earlier.value)];
+    const chosen = pastTexts[Number(earlier.value)];
     earlier.value = "";
     if (chosen === undefined) return;
     [typed.value, paired.value] = [chosen.text, chosen.pair ?? ""];
@@ -132,8 +132,8 @@ function request(model, what) {
   ask(made, makeHandlers((page, chunks) => storeAnswer(model, what, page, chunks)));
 }
 
-/** Return functions that show the progress of a request. `took(page, chunks)` gets the answer. */
-function makeHandlers(took) {
+/** Return functions that show the progress of a request. `receive(page, chunks)` gets the answer. */
+function makeHandlers(receive) {
   return {
     share: (share) => {
       problem.hidden = true;
@@ -143,7 +143,7 @@ function makeHandlers(took) {
     },
     answer: (page, chunks) => {
       showError("");
-      took(page, chunks);
+      receive(page, chunks);
     },
     error: showError,
   };
@@ -164,13 +164,13 @@ function addToHistory() {
   const now = { text: typed.value, pair: paired.value || null };
   if (!isShown(models.value, text())) return;
   const same = (one) => one.text === now.text && (one.pair ?? null) === now.pair;
-  const [last] = before;
+  const [last] = pastTexts;
   const wasTypedOn = last && !live.texts.includes(last) && last.text !== "" && now.text.startsWith(last.text) && (last.pair ?? null) === now.pair;
-  before = [now, ...before.slice(wasTypedOn ? 1 : 0).filter((one) => !same(one))].slice(0, MOST);
+  pastTexts = [now, ...pastTexts.slice(wasTypedOn ? 1 : 0).filter((one) => !same(one))].slice(0, MOST);
   fillHistory();
 }
 
 function fillHistory() {
   const label = ({ text: one, pair }) => [one, pair].filter(Boolean).join(" | ").replace(/\s+/g, " ").slice(0, LABEL) || "(nothing)";
-  earlier.replaceChildren(new Option("…", ""), ...before.map((one, number) => new Option(label(one), number)));
+  earlier.replaceChildren(new Option("…", ""), ...pastTexts.map((one, number) => new Option(label(one), number)));
 }

@@ -15,7 +15,7 @@ const CAPTION = 26;
 const GAP = 6;
 const SIZE = 12;
 const ROOM_FOR_BAR = 220;
-const NUMBERED = 36; // least size of a cell, in pixels, that shows its weight
+const NUMBERED = 36; // minimum size of a cell, in pixels, that shows its weight
 export const MARGIN = GAP; // pixels to the right of a map and below it
 
 let drawn = { name: "", image: null, largest: 1, hidden: false };

@@ -1,7 +1,7 @@
 // Model: all heads as thumbnails, a row per layer. A wide viewport also shows one head large.
 
 import { pixelOf, pixelTable } from "./colour.js";
-import { headsOf, kindOf, maskOf, page, smallOf } from "./data.js";
+import { headsOf, patternOf, maskOf, page, smallOf } from "./data.js";
 import * as map from "./map.js";
 import { CanvasPainter, cut, drawCaption, FAINTEST, picture } from "./paint.js";
 import { Recent } from "./recent.js";
@@ -16,11 +16,11 @@ const LEFT = 30;
 const GAP = 6;
 const LABEL = 14; // height of the text under a large thumbnail
 const [SMALLEST, LARGEST, ROOM_FOR_WORDS] = [24, 150, 70];
-const [WIDE, BESIDE] = [760, 0.42]; // least width of a viewport that shows one head beside the thumbnails, and the share of the width for that head
+const [WIDE, BESIDE] = [760, 0.42]; // minimum width of a viewport that shows one head beside the thumbnails, and the share of the width for that head
 const MOST_LINES_ROWS = 32; // rows of a thumbnail drawn as lines; longer maps are pooled to this size
-const [LEAST, LEASTS] = [0.02, 5]; // least weight of a line in a thumbnail: the first number, or the second times `leastDrawn` if that is less
+const [LEAST_WEIGHT, LEAST_FACTOR] = [0.02, 5]; // minimum weight of a line in a thumbnail: the first number, or the second times `leastDrawn` if that is less
 const [PREVIEW, MOST_PREVIEW] = [0.6, 420]; // size of the head under the pointer: as a share of the viewport, and at most in pixels
-const KEPT = 600;
+const KEPT = 600; // thumbnails that stay in memory
 const PATIENCE = 80; // milliseconds that one drawing may spend on new thumbnails; the next drawing continues
 
 const smalls = new Recent(KEPT); // map and filters -> the weights of a thumbnail, and the largest
@@ -37,25 +37,25 @@ export function hasRoom(width) {
   return width >= WIDE && width * (1 - BESIDE) >= LEFT + page.heads.length * (SMALLEST + GAP);
 }
 
-/** Return the side of a thumbnail, the distance between rows, the width of all thumbnails, and the width of the head beside them. */
-function layout(window, height) {
-  const beside = state.detail && hasRoom(window) ? Math.floor(window * BESIDE) : 0;
-  const width = window - beside;
+/** Lay out a viewport of this width and height: the side of a thumbnail, the distance between rows, the width of all thumbnails, and the width of the head beside them. */
+function layout(viewport, height) {
+  const beside = state.detail && hasRoom(viewport) ? Math.floor(viewport * BESIDE) : 0;
+  const width = viewport - beside;
   const wide = (width - LEFT) / page.heads.length - GAP;
   const high = (height - TOP) / page.layers.length - GAP - LABEL;
   const side = Math.floor(Math.min(LARGEST, Math.max(SMALLEST, page.layers.length === 1 ? wide : Math.min(wide, Math.max(high, ROOM_FOR_WORDS)))));
   return { side, step: side + GAP + (side >= ROOM_FOR_WORDS ? LABEL : 0), width, beside };
 }
 
-/** Return the position and side of a head's thumbnail, `{y, side}`. */
-export function placeOfHead(window, height, layer) {
-  const { side, step } = layout(window, height);
+/** Return the position and side of the thumbnails of a layer, `{y, side}`. */
+export function placeOfLayer(viewport, height, layer) {
+  const { side, step } = layout(viewport, height);
   return { y: TOP + page.layers.indexOf(layer) * step, side };
 }
 
 /** Return the head under a point, `{layer, head}`, or the cell of the head beside the others, as map.js does. */
-export function at(x, y, window, height, area) {
-  const { side, step, width, beside } = layout(window, height);
+export function at(x, y, viewport, height, area) {
+  const { side, step, width, beside } = layout(viewport, height);
   if (beside && x - area.x >= width) return map.at(x - area.x - width, y - area.y, map.layout(beside, height), { x: 0, y: 0 });
   const [column, row] = [Math.floor((x - LEFT) / (side + GAP)), Math.floor((y - TOP) / step)];
   const inside = column >= 0 && row >= 0 && column < page.heads.length && row < page.layers.length;
@@ -84,7 +84,7 @@ export function draw(painter, area, pointed, colours, dark) {
       const current = layer === state.layer && head === state.head;
       const under = pointed?.layer === layer && pointed?.head === head;
       if (isFinding(layer, head)) painter.rect(x - 2, y - 2, side + 4, side + 4, { stroke: colours.plus, lineWidth: 2, data: { finding: `${layer}.${head}` } });
-      painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: { layer, head, kind: kindOf(state.text, state.mask, layer, head).label } });
+      painter.rect(x, y, side, side, { stroke: current ? colours.accent : under ? colours.ink : colours.edge, lineWidth: under || current ? 2.5 : 1, data: { layer, head, kind: patternOf(state.text, state.mask, layer, head).label } });
       if (side >= ROOM_FOR_WORDS) painter.text(cut(kind(layer, head), 11, side), x, y + side + 8, { fill: colours.faint, size: 11 });
     });
   });
@@ -165,7 +165,7 @@ function lineImage(small, side, scale) {
 }
 
 function drawLines(painter, { weights, rows, columns }, x, y, side) {
-  const least = Math.max(state.threshold, FAINTEST, Math.min(LEAST, LEASTS * leastDrawn()));
+  const least = Math.max(state.threshold, FAINTEST, Math.min(LEAST_WEIGHT, LEAST_FACTOR * leastDrawn()));
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const weight = weights[row * columns + column];
@@ -177,6 +177,6 @@ function drawLines(painter, { weights, rows, columns }, x, y, side) {
 
 export function tip({ layer, head, ...cell }) {
   if (layer === undefined) return map.tip(cell);
-  const { entropy } = kindOf(state.text, state.mask, layer, head);
+  const { entropy } = patternOf(state.text, state.mask, layer, head);
   return `${layerName(layer)}, ${headName(head)}: ${kind(layer, head)}\nentropy ${entropy.toFixed(2)} nats`;
 }

@@ -19,9 +19,9 @@ const [PLAIN, ROTARY] = [20, 30]; // heights of a row; with rotary positions it 
 const [NARROW, WIDE] = [{ number: 38, bar: 4, lines: 10, value: 48 }, { number: 66, bar: 100, lines: 110, value: 58 }];
 const LABELS = { rest: 180, least: 52, most: 110 }; // widths of a label: a quarter of the viewport beyond `rest`, within bounds
 const ROOMY = 700; // the width of a viewport from which columns are WIDE
-const THICK = 8; // least width of an element in pixels, if there is room
+const THICK = 8; // minimum width of an element in pixels, if there is room
 const [SHORT, LONG] = [28, 120]; // widths of a short vector in pixels, in a narrow and in a wide viewport
-const LEAST = 34; // least width of a column of tokens in pixels
+const LEAST = 34; // minimum width of a column of tokens in pixels
 const STROKE = 3.5; // width of a line from q to a key in pixels
 const ROUNDING = 0.001; // warn of weights that differ from the model's by more than this and the storage error together
 
@@ -38,8 +38,8 @@ const vectors = () => maskOf(state.text, state.mask).vectors;
 /** Return the visible tokens along one side. These are tokens even if the page shows words, since a word has no q and k. */
 function shown(side) {
   const units = side === "query" ? axes().queries : axes().keys;
-  const left = new Set(units.flatMap((unit) => unit.members));
-  return [...tokensOf(state.text, side).tokens.keys()].filter((token) => left.has(token));
+  const kept = new Set(units.flatMap((unit) => unit.members));
+  return [...tokensOf(state.text, side).tokens.keys()].filter((token) => kept.has(token));
 }
 
 const widths = new WeakMap(); // tokens of a text -> the width of the widest
@@ -159,7 +159,7 @@ export function draw(painter, area, pointed, colours) {
       const data = { query, key, score: found.score[key], scaled: found.scaled[key], added: found.added[key], weight: found.weight[key] };
       painter.rect(place.weight, y - 6, Math.max(0.5, place.bar * found.weight[key]), 12, { fill: colours.accent, data });
     }
-    painter.text(found.may[key] ? share(found.weight[key], digits) : "masked", place.weight + place.bar + GAP / 2, y, { fill, size: SIZE });
+    painter.text(found.may[key] ? formatWeight(found.weight[key], digits) : "masked", place.weight + place.bar + GAP / 2, y, { fill, size: SIZE });
   }
 
   /** Draw the q or k of a token. With rotary positions, draw two: before the rotation (above) and after it (below). */
@@ -185,9 +185,9 @@ export function draw(painter, area, pointed, colours) {
   function drawHeader() {
     const top = area.y;
     const apart = difference(query, found.weight);
-    const warning = apart > found.error + ROUNDING ? [`the model rounds more coarsely: its weights differ by up to ${apart.toFixed(3)}`] : [];
+    const warning = apart > found.error + ROUNDING ? [`the model rounds more coarsely: its own weights differ from these by up to ${apart.toFixed(3)}`] : [];
     const sink = found.sink === null ? [] : [`the head's sink takes ${found.taken.toFixed(2)} of this row's weight`];
-    const said = caption(layerName(), headName(state.head), "orange: above 0, blue: below", ...sink, ...warning, `weights computed from the stored q and k, to within ${found.error}`);
+    const said = caption(layerName(), headName(state.head), "orange: above 0, blue: below", ...sink, ...warning, `weights computed from the stored q and k, with an error of at most ${found.error}`);
     drawCaption(painter, said, area.x + GAP, top + 13, area.width - 2 * GAP, colours.faint);
     for (const { x, align, name, note } of headings(place, found)) {
       painter.text(name, x, top + CAPTION + 10, { fill: colours.ink, size: SIZE, align, bold: true });
@@ -225,7 +225,7 @@ function largestOf(...lists) {
 }
 
 /** Format a weight with this number of digits; "<.0001" if it rounds to 0. */
-function share(weight, digits) {
+function formatWeight(weight, digits) {
   return weight > 0 && weight < 10 ** -digits / 2 ? `<${(10 ** -digits).toFixed(digits).slice(1)}` : weight.toFixed(digits);
 }
 

@@ -227,7 +227,7 @@ export class Bounds {
 
   /** Extend the bounds by a rectangle between two corners, after clipping. */
   add(x1, y1, x2, y2) {
-    const [left, top, right, bottom] = within([Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)], this.clips.at(-1));
+    const [left, top, right, bottom] = intersect([Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)], this.clips.at(-1));
     if (left > right || top > bottom) return;
     const [first, second, third, fourth] = this.found;
     this.found = [Math.min(first, left), Math.min(second, top), Math.max(third, right), Math.max(fourth, bottom)];
@@ -262,7 +262,7 @@ export class Bounds {
   }
 
   clip(x, y, width, height) {
-    this.clips.push(within([x, y, x + width, y + height], this.clips.at(-1)));
+    this.clips.push(intersect([x, y, x + width, y + height], this.clips.at(-1)));
   }
 
   endClip() {
@@ -278,7 +278,7 @@ export class Bounds {
 }
 
 /** Return the intersection of two rectangles [left, top, right, bottom]. */
-function within(one, other) {
+function intersect(one, other) {
   return one.map((side, number) => (number < 2 ? Math.max(side, other[number]) : Math.min(side, other[number])));
 }
 

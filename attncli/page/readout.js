@@ -2,7 +2,7 @@
 
 import { scrollToToken } from "./chart.js";
 import { headColour } from "./colour.js";
-import { describeCarried } from "./heads.js";
+import { lastShare } from "./heads.js";
 import { makeHeading, makeNameButton, tell } from "./elements.js";
 import { drawnHeads } from "./lines.js";
 import { shownQuery } from "./neuron.js";
@@ -26,7 +26,7 @@ export function readOut(pointed) {
   const chosen = pointed ?? (state.view === "neuron" ? { token: shownQuery(), side: "query" } : state);
   const prompt = chosen.token === null ? promptPartners() : [];
   const partners = prompt.length ? prompt : chosen.token === null ? null : partnersOf(chosen, heads);
-  const carries = state.view === "heads" ? describeCarried() : "";
+  const carries = state.view === "heads" ? lastShare() : "";
   const found = Object.values(axes()).some((units) => !units.length)
     ? ["The filters leave nothing to draw."]
     : [prompt.length ? describePrompt(prompt) : partners === null ? describeNothingHeld(heads) : describeToken(chosen, partners, heads), carries && `${capitalised(carries)}.`];

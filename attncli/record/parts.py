@@ -40,7 +40,8 @@ class ModelDocument(TypedDict):
     sha256: Annotated[str | None, "of its weight files"]
     layers: Annotated[
         int | None,
-        "in the model, not in the document; null, like the next two, if its files don't say (`models show`)",
+        "number of layers in the model, even if the document has fewer; this and the next two are null if the model's "
+        "files don't say (`models show`)",
     ]
     heads: Annotated[int | None, "per layer"]
     hidden_size: Annotated[int | None, "size of a token's vector between layers"]
@@ -72,7 +73,9 @@ class LensLayerDocument(TypedDict):
 
 
 class LensDocument(TypedDict):
-    """With `--lens`: the tokens that the vectors after each layer would predict. `records` is empty then."""
+    """The tokens that the vectors after each layer would predict: with `run --lens`, where `records` is empty then, and
+    with `generate --lens --query`.
+    """
 
     query: Annotated[PlaceDocument, "the token whose successor is predicted, or that is itself predicted ([MASK])"]
     mask: str
@@ -88,7 +91,7 @@ class HeadDocument(TypedDict):
 
 
 class _MaskEntry(TypedDict):
-    """Only if layers hide more than `mask` does, such as a window."""
+    """Only if some layers hide more keys than `mask` does, as layers with a window do."""
 
     layers: Annotated[list[int], "the layers with this mask", "`[layer]`"]
     allowed: Annotated[
@@ -111,9 +114,10 @@ class _AnswerEntry(TypedDict):
 
 
 class _PredictionEntry(TypedDict):
-    """The prediction of the model's output head, if attncli can read it; words only if there is a [MASK]."""
+    """The prediction of the model's output head, if attncli can read it; words are predicted only if the text has a
+    [MASK]."""
 
-    output: Annotated[str, "which output: classes, tokens, span, words, or one of the family's own"]
+    output: Annotated[str, "the output head's name: classes, tokens, span, words, or a name that only this family has"]
     kind: Annotated[str, "classes, tokens, span or words"]
     single: Annotated[
         bool,
@@ -123,8 +127,8 @@ class _PredictionEntry(TypedDict):
 
 
 class _MapEntry(HeadDocument):
-    """Layer by layer; heads of different layers (`-H 3.1,1.8`) in the order chosen, which .npz and .safetensors have as
-    the label `pairs`: their weights of other heads are 0.
+    """Layer by layer; heads of different layers (`-H 3.1,1.8`) in the order chosen. For these, .npz and .safetensors
+    store the chosen heads as `pairs`, and the weights of all other heads are 0 there.
     """
 
     weights: Annotated[
@@ -155,7 +159,7 @@ class RecordDocument(TypedDict):
         Annotated[
             list[int],
             "the place of each query in `key_tokens`, if only some rows of the text's maps were computed (`--query`); "
-            "also a label of .npz and .safetensors",
+            "also stored in .npz and .safetensors",
             "`[query]`",
         ]
     ]
@@ -171,7 +175,7 @@ class RecordDocument(TypedDict):
         Annotated[
             int,
             "index in `tokens` of the first generated token (`generate`); `prediction` then has the "
-            "5 most likely next tokens at each position, beginning with the one before it",
+            "5 most likely next tokens at each position, from the one before that token on",
         ]
     ]
     kind: NotRequired[Annotated[str, "decoder or cross; missing for encoder attention"]]
@@ -183,7 +187,7 @@ class RecordDocument(TypedDict):
         Annotated[
             bool,
             "true if heads have a sink score (gpt-oss), which is in the softmax but belongs to no key: rows then sum "
-            "to at most 1. Also a label of .npz and .safetensors, whose array `sinks` `[head]` has the scores of the "
+            "to at most 1. Also stored in .npz and .safetensors, whose array `sinks` `[head]` has the scores of the "
             "heads in `neurons`",
         ]
     ]

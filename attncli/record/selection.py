@@ -89,8 +89,8 @@ def position(number: int, count: int, what: str) -> int:
 
 
 def valid_range(count: int, what: str) -> str:
-    with_layers = '; "3.1,1.8" are of layers 3 and 1' if what == "head" else ""
-    return f'{what}s are 0 to {count - 1}, as in "3", "0,3", "0-{count - 1}", "-1" or "all"{with_layers}'
+    with_layers = ', "3.1,1.8" (heads of layers 3 and 1)' if what == "head" else ""
+    return f'{what}s are 0 to {count - 1}. Examples: "3", "0,3", "0-{count - 1}", "-1", "all"{with_layers}'
 
 
 LAST = "LAST"  # names the last token that is not [PAD]
@@ -142,7 +142,8 @@ def _find_pieces(name: str, tokens: Tokens) -> list[int]:
     if not places:
         there = list(dict.fromkeys(map(visible, tokens.shown)))
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
-        raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}")
+        more = ", ..." if len(near) < len(there) else ""
+        raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}{more}")
     if count > len(places):
         times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
         others = [one for one in dict.fromkeys(tokens.shown) if ignoring_case(one) == ignoring_case(text)]

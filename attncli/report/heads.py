@@ -147,7 +147,7 @@ def first_look(
     wide = canvas.height is not None and canvas.width >= WIDE and bool(found)
     part = replace(canvas, width=LIST_WIDTH) if wide else canvas
     named = [f"{layer}.{head} {pattern} {share:.2f}" for layer, head, pattern, share in clear_patterns(record)[:EDGES]]
-    clear = _folded(f"clear patterns:  {'  '.join(named)}", part) if named else []
+    clear = _folded(f"clear patterns (share of weight):  {'  '.join(named)}", part) if named else []
     rest = [*(clear if part.height is None else clear[:1]), *_how_chosen(record, over, part)]
     next_line = "" if command is None else f"Next: {command}"
     available, most = None, MOST_NAMED
@@ -229,8 +229,8 @@ def _how_chosen(record: AttentionRecord, over: Usual, canvas: Canvas) -> list[Te
     here = "this text" if record.rows is None else "these rows"
     where = f"{here} and {others} sample texts" if others else here
     text = (
-        f"(In brackets: the usual weight, the larger of the head's mean at that distance in {where}, and the mean that "
-        f"other words give that key. Listed: edges at least {STRONG} above it.)"
+        f"(In brackets: the usual weight. It is the mean weight from other words to the same key, or the head's mean "
+        f"at the same distance over {where}, if that is larger. Listed: edges at least {STRONG} above it.)"
     )
     return [*_folded(text, canvas, canvas.faint), *sink_note(record, canvas)]
 
@@ -427,6 +427,8 @@ def describe_head(
     names = known.heads.get((layer, head)) if known is not None else None
     kinds = f"{', '.join(names)} ({known.origin}); " if known is not None and names else ""
     entropy = f"{kinds}entropy {summary.entropy:.2f} of at most {most:.2f} nats"
+    if record.kind == "cross" and summary.label == BROAD:  # without shares, "broad" would seem to describe the entropy
+        return entropy
     return f"{label}, {entropy}" if short or record.kind == "cross" else f"{label}: {shares}; {entropy}"
 
 

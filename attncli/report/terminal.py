@@ -556,7 +556,7 @@ def scale(canvas: Canvas, *maps: Floats) -> Text:
     text.append(" 1")
     if hides(*maps):
         text.append("  ").append(*cell_text(math.nan, 2, canvas)).append(f" {HIDDEN}")
-    for more in ("  rows: queries, columns: keys", "  (the middle is 0.25)"):
+    for more in ("  rows: queries, columns: keys", "  (middle of the scale: 0.25)"):
         if text.cell_len + len(more) <= canvas.width:
             text.append(more)
     return text

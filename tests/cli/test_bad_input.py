@@ -195,8 +195,8 @@ def test_words_to_the_terminal_are_harmless(refused):
 
 
 LONG_VALUES = [
-    (["run", TEXT, "--layer"], "layer ", 'or "all"'),
-    (["run", TEXT, "-m"], "no model ", "attncli models lists the aliases"),
+    (["run", TEXT, "--layer"], "layer ", '"-1", "all"'),
+    (["run", TEXT, "-m"], "no model ", "attncli models lists the short names"),
     (["run", TEXT, "--mask"], "no mask ", "padding, causal, none (see attncli run --help)"),
     (["run", TEXT, TEXT], "Got unexpected extra argument", "(see attncli run --help)"),
     (["heatmap", TEXT, "--segments"], "no segments ", "use one of all, AA, AB, BA, BB"),

@@ -104,10 +104,10 @@ def test_for_people(attncli):
     assert "minilm (default)" in here and "90.9 MB" in here
     assert {name for name in re.findall(r"[\w.-]+", every) if name in ALIASES} == set(ALIASES)
     assert (
-        "\nmodernbert · positions rotary · windows of 64 to each side · at most 8192 tokens\n  22 x 12  modernbert, "
+        "\nmodernbert · positions: rotary · windows of 64 to each side · at most 8192 tokens\n  22 x 12  modernbert, "
         in every
     )
-    assert "\nroberta · positions learned · at most 8192 tokens\n  24 x 16  bge-m3" in every
+    assert "\nroberta · positions: learned · at most 8192 tokens\n  24 x 16  bge-m3" in every
     shown = attncli("models", "show", "minilm").out
     assert ALIASES["minilm"].sha256 in shown
     assert "6 x 12" in shown

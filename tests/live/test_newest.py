@@ -6,14 +6,14 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from attncli.live.session import Newest, SupersededError
+from attncli.live.session import SupersededError, Worker
 
 WAIT = 120  # seconds: only what hangs takes so long
 
 
 @pytest.fixture
 def newest():
-    one = Newest()
+    one = Worker()
     yield one
     one.close()
     one.thread.join(WAIT)
@@ -80,7 +80,7 @@ def test_whoever_goes_away_stops_nothing_else(newest):
 
 
 def test_what_waits_when_it_is_closed_is_dropped():
-    one, held = Newest(), BlockedWork()
+    one, held = Worker(), BlockedWork()
     first = one.ask(held)
     held.begun.wait(WAIT)
     waiting = one.ask(lambda watch: 1, whose="b")

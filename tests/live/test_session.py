@@ -121,7 +121,7 @@ def test_a_long_text_tells_how_far_it_is_and_is_stopped(session):
     session.records(SessionRequest("minilm", text, masks=("none", "causal")), Watch(told.append))
     assert told == sorted(told) and told[0] == 0 and 0.9 < told[-1] < 1 and len(set(told)) == 12
     watch = Watch()
-    watch.dropped.set()
+    watch.cancelled.set()
     with pytest.raises(SupersededError):
         session.records(SessionRequest("minilm", text), watch)
     assert session.cached_records(SessionRequest("minilm", text)) is None
@@ -163,7 +163,7 @@ def test_usual_weights_tell_how_far_they_are_and_are_stopped(session, tmp_path, 
     monkeypatch.setenv("ATTNCLI_CACHE", str(tmp_path))  # which has none
     told = []
     with pytest.raises(SupersededError):
-        watch = Watch(lambda share: (told.append(share), watch.dropped.set()))
+        watch = Watch(lambda share: (told.append(share), watch.cancelled.set()))
         session.usual(ASKED, watch)
     assert told == [0] and not session.usuals
     told.clear()
@@ -197,8 +197,8 @@ def test_writing_stops_where_it_is_told(tmp_path):
     one.engines["llama", ""] = model
     watch = Watch()
     with pytest.raises(SupersededError):
-        one.write(SessionRequest("llama", Input("the cat")), 5, watch, lambda ids, text: watch.dropped.set())
-    with pytest.raises(RequestError, match="needs the mask of the model, causal"):
+        one.write(SessionRequest("llama", Input("the cat")), 5, watch, lambda ids, text: watch.cancelled.set())
+    with pytest.raises(RequestError, match="only write under its own mask: choose causal"):
         one.write(SessionRequest("llama", Input("the cat"), masks=("none",)), 5)
 
 

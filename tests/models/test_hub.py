@@ -126,7 +126,7 @@ def test_an_alias_says_so_where_a_directory_of_its_name_holds_a_model(cache, tin
     shutil.copytree(tiny("bert"), "mpnet", dirs_exist_ok=True)
     assert locate("mpnet", download=False).origin == "cache" and not recwarn.list  # as in a list of all aliases
     with pytest.warns(
-        Notice, match=rf"^mpnet is the alias of {ALIASES['mpnet'].repo}; for .* write -m \./mpnet$"
+        Notice, match=rf"^mpnet is the short name of {ALIASES['mpnet'].repo}; for .* write -m \./mpnet$"
     ) as said:
         assert locate("mpnet").origin == "cache"
         locate("mpnet")

@@ -243,7 +243,8 @@ def test_the_advice_is_that_of_whoever_made_the_page_with_the_head_in_it(opened,
 def test_weights_that_the_model_rounded_more_are_not_passed_over(opened, record):
     page = opened(replace(record, weights=record.weights * np.float32(0.95)), "#view=neuron&head=1&token=6")
     apart = 0.05 * record.map(0, 1)[6].max()
-    assert f"the model rounds more coarsely: its weights differ by up to {apart:.3f}" in " ".join(page.texts())
+    warning = f"the model rounds more coarsely: its own weights differ from these by up to {apart:.3f}"
+    assert warning in " ".join(page.texts())
 
 
 def test_a_sink_takes_its_part_of_the_row(opened, record):

@@ -158,8 +158,8 @@ class _HeadEntry(HeadDocument):
     ]
     beside: Annotated[
         dict[str, float],
-        "copying, and first value and later value: the length of the transformed value of the first token, and of the "
-        "later token with most weight, divided by that of the others",
+        "further numbers by name: copying; first value, the length of the transformed value of the first token, "
+        "divided by that of the other tokens; later value, the same for the later token with the most weight",
         "shares, ratios",
     ]
     relation: Annotated[str | None, "the relation and direction of its syntactic score; null without a treebank"]
@@ -312,7 +312,10 @@ class HeadKinds(Result):
             *([TextLine(f"no head has these labels: {', '.join(without)}")] if without else []),
             *map(TextLine, [*_details(self.kinds), *_about_silencing(self.kinds, self.silencing)]),
             *map(TextLine, map(printable, self.about_treebank)),
-            *[TextLine(f"not measured: {', '.join(names)}: {printable(why)}") for why, names in reasons.items()],
+            *[
+                TextLine(f"not measured: {', '.join(names)}, because {printable(why)}")
+                for why, names in reasons.items()
+            ],
             *[TextLine(f"not measured: {part} attention (kinds are measured in the encoder)") for part in self.others],
         ]
         counts = ", ".join(f"{len(one.heads)} {one.kind.name}" for one in self.kinds if one.heads)
@@ -377,7 +380,7 @@ def _details(kinds: Sequence[Judged]) -> list[str]:
     for kind, token in (("sink", "first"), ("sink elsewhere", "later")):
         if of_kind[kind].heads:
             length = np.median([of_kind[kind].beside[f"{token} value"][head] for head in of_kind[kind].heads])
-            of = f"the {token} token's transformed value is {length:.2f} times as long as the others' (median)"
+            of = f"the {token} token's transformed value is {length:.2f} times as long as the other tokens' (median)"
             found.append(f"{kind}: {of}")
     if induction.measures:
         match, copies = induction.measures
@@ -403,9 +406,9 @@ def _about_silencing(kinds: Sequence[Judged], silencing: Mapping[str, SilencingE
     for one in kinds:
         if one.kind.name in silencing:
             silenced = silencing[one.kind.name]
-            some = f": its {silenced.heads} clearest" if silenced.heads < len(one.heads) else ""
+            some = f" (its {silenced.heads} clearest heads)" if silenced.heads < len(one.heads) else ""
             outputs.setdefault(silenced.output, []).append(one.kind.name + some)
-    each = [f"{output} ({', '.join(names)})" for output, names in outputs.items()]
+    each = [f"{output}, for {', '.join(names)}" for output, names in outputs.items()]
     text = (
         "silenced: the change in an output without the heads of the kind. In brackets: without as many random other "
         "heads, in three draws. If there are fewer other heads, only that many of the clearest heads are silenced"

@@ -167,7 +167,7 @@ class SimilarDocument(TypedDict):
     """
 
     model: ModelDocument
-    cosine: NotRequired[Annotated[float, "of two texts, A and B, like all fields but the last three"]]
+    cosine: NotRequired[Annotated[float, "of two texts, A and B; missing for several texts and with `--maxsim`"]]
     sum: NotRequired[Annotated[float, "sum of all `contributions`"]]
     difference: NotRequired[Annotated[float, "`sum` minus `cosine`: the error of rounding"]]
     pooling: NotRequired[Annotated[list[str], "the steps from a text's vectors to its embedding", "`[pooling]`"]]

@@ -187,7 +187,7 @@ class _RankingEntry(TypedDict):
         "number) / (1 + all)",
         "share",
     ]
-    beats: Annotated[bool, "true if the share is at most `level`, which beats random rankings"]
+    beats: Annotated[bool, "true if `as_good` is at most `level`: the ranking then beats random rankings"]
     comprehensiveness: Annotated[
         float, "the mean change when the first tokens are deleted, over `sizes`", "in that unit"
     ]
@@ -432,7 +432,7 @@ def verdict(found: TrustResult) -> str:
     sentences = [
         "Permuting all weights changes this {} by {} (median of {} draws; 95% are from {} to {}), and by {} with the "
         "tokens in random order too.".format(kind, sizes[0], len(permuted), *sizes[1:4]),
-        "Uniform weights change it by {}, and the most effective of all deleted sets of tokens by {}.".format(
+        "Uniform weights change it by {}. Of all deletions of tokens, the most effective one changes it by {}.".format(
             *sizes[4:]
         ),
         "The model was not trained with permuted or uniform weights.",
@@ -485,7 +485,7 @@ def _words_parts(found: TrustResult) -> list[Part]:
     kind, more = found.answer.kind, len(found.words) - LISTED
     change = f"{kind} of the full text minus {kind} without the word; above 0 if the word raises it"
     notes = [
-        *([f"and {more} more words (--json has all)"] if more > 0 else []),
+        *([f"and {more} more word{'s' if more > 1 else ''} (--json has all)"] if more > 0 else []),
         f"deleted: the change if the word is deleted: {CHANGE.get(kind, change)}",
         "others: the mean change if as many other tokens are deleted. attention: the last layer's weight on the "
         "word, mean over heads and over the tokens that the output reads",
@@ -515,7 +515,7 @@ def _rankings_parts(found: TrustResult, document: TrustDocument) -> list[Part]:
         f"first deleted: the mean change when the first {counts} of {len(found.erasable)} tokens are deleted; higher "
         "is better. rest deleted: the mean change when all other tokens are deleted; lower is better.",
         f"random as good: the share of {found.random} random rankings in which first deleted minus rest deleted is at "
-        f"least as large. At most {found.level:.1%} beats random rankings (5% over all rankings here).",
+        f"least as large. A ranking with at most {found.level:.1%} beats them (5% divided by the number of rankings).",
     ]
     least = 1 / (1 + found.random)
     if found.as_good.min() <= least:

@@ -54,8 +54,8 @@ from attncli.live.explorer.panes import (
     WrittenPane,
     screen_content,
 )
-from attncli.live.explorer.writing import shared
-from attncli.live.session import WRITES, Newest, Session, SupersededError, Watch, freeze_objects
+from attncli.live.explorer.writing import count_shared
+from attncli.live.session import WRITES, Session, SupersededError, Watch, Worker, freeze_objects
 from attncli.models.opening import Opening
 from attncli.record import save_records
 from attncli.record.display import model_name
@@ -111,7 +111,7 @@ KEYS = (
     ("1,2,3,4,0", "alone(1),alone(2),alone(3),alone(4),alone(0)", "", "findings, heads, map or tokens only; all panes"),
     ("d", "theme", "", "light or dark"),
 )
-SHOWN = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
+KEY_NAMES = {"slash": "/", "equals_sign": "=", "question_mark": "?", "left": "←", "right": "→", "up": "↑", "down": "↓",
          "enter": "Enter", "tab": "Tab", "escape": "Esc", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q"}  # fmt: skip
 ALWAYS = ("ctrl+c", "ctrl+q", "tab")  # while typing too
 TOGETHER = {"left": "←→↑↓", "n": "n p"}  # keys with one name in the footer
@@ -125,7 +125,7 @@ def bindings() -> list[BindingType]:
         each = re.findall(r"\w+\([^)]*\)", actions) or [actions] * len(names)
         for number, (key, action) in enumerate(zip(names, each, strict=True)):
             first = number == 0 and bool(name)
-            shown = TOGETHER.get(key) or SHOWN.get(key)
+            shown = TOGETHER.get(key) or KEY_NAMES.get(key)
             made.append(Binding(key, action, name or help, show=first, key_display=shown, priority=key in ALWAYS))
     return made
 
@@ -134,7 +134,7 @@ def bindings() -> list[BindingType]:
 
 
 HARMLESS = "\N{REPLACEMENT CHARACTER}"
-LONGEST = 2**14  # characters of a pasted text, at most
+LONGEST = 2**14  # characters of a text, at most
 UNDONE = 200  # changes that can be undone
 
 
@@ -161,20 +161,20 @@ class TextField(HarmlessInput):
     """The field to type in."""
 
     BINDINGS = [  # noqa: RUF012
-        Binding("escape", "app.let_go", "back to the heads", key_display="Esc"),
+        Binding("escape", "app.let_go", "back to the panes", key_display="Esc"),
         Binding("up", "app.finding(-1)", "previous finding", show=False),
         Binding("down", "app.finding(1)", "next finding", show=False),
     ]
 
     def on_focus(self) -> None:
         explorer = cast(Explorer, self.app)
-        explorer.baseline = explorer.state
+        explorer.before_typing = explorer.state
 
     def on_blur(self) -> None:
         """Make what was typed one step for undo."""
         explorer = cast(Explorer, self.app)
-        if explorer.state.text != explorer.baseline.text:
-            explorer.undone.append(explorer.baseline)
+        if explorer.state.text != explorer.before_typing.text:
+            explorer.undone.append(explorer.before_typing)
 
 
 class KeysLine(Footer):
@@ -233,7 +233,7 @@ class KeysDialog(ModalScreen[None]):
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True, style="bold")
         for keys, _, _, help in KEYS:
-            table.add_row(" ".join(SHOWN.get(key, key) for key in keys.split(",")), help)
+            table.add_row(" ".join(KEY_NAMES.get(key, key) for key in keys.split(",")), help)
         with VerticalScroll():
             yield Static(table)
 
@@ -269,7 +269,7 @@ class SourcesDialog(ModalScreen[None]):
         about = (
             f"effect: by how many nats {token} is less likely if these words are hidden from all other tokens. share: "
             "their share of the attention of the row that predicts it, without the first token. length: the share that "
-            "their length would give."
+            "uniform attention would give them."
         )
         with VerticalScroll():
             yield Static(text)
@@ -284,7 +284,7 @@ class SourcesDialog(ModalScreen[None]):
 def save(session: Session, state: ScreenState, path: Path, pad_to: int | None, watch: Watch | None = None) -> None:
     """Save a picture of the selected head, a page of all heads, or their record.
 
-    Raises RequestError for another suffix, an unwritable place, and as `Session.record` does.
+    Raises RequestError for an unknown suffix, an unwritable place, and as `Session.record` does.
     """
     from attncli.page import Start, document
 
@@ -352,7 +352,7 @@ class _Call(Message):
 
 
 class Job(Watch):
-    """The progress of a task that Esc can stop. An answer that arrives after that is ignored."""
+    """The progress of a task that Esc can stop. An answer that arrives after Esc is ignored."""
 
     def __init__(self, name: str, show: Callable[["Job"], None]) -> None:
         """name: the task in words, such as "running minilm". show: called by the task's thread as the share changes."""
@@ -413,7 +413,7 @@ FRAME = 2  # lines of a pane's border
 LEGEND = 3  # lines below the grid of heads, at most
 
 
-def darkened(theme: TerminalTheme) -> TerminalTheme:
+def darken_theme(theme: TerminalTheme) -> TerminalTheme:
     """Return a theme whose colours, other than greys, can be read as text on a light background."""
     colours = [theme.ansi_colors[number] for number in range(16)]
     dark = [colour if len(set(colour)) == 1 else tuple(int(0.64 * part) for part in colour) for colour in colours]
@@ -453,7 +453,7 @@ class Explorer(App[None]):
         self.pad_to = pad_to
         self.answer: ScreenContent | None = None
         self.before: Texts | None = None
-        self.baseline = state
+        self.before_typing = state  # the state when the text field got the focus
         self.undone: deque[ScreenState] = deque(maxlen=UNDONE)
         self.notices: list[str] = []
         self.was_cut = ""  # the notice about a text that was just cut
@@ -468,10 +468,10 @@ class Explorer(App[None]):
         self.named = False  # True if the status line names work
         self.unsettled = False  # True if a model was opened since the last `freeze_objects`
         self.arranged = self.room
-        self.newest = Newest("attncli-explore")
-        self.keeping = ThreadPoolExecutor(1, "attncli-keep")
+        self.worker = Worker("attncli-explore")
+        self.background = ThreadPoolExecutor(1, "attncli-background")
         self.theme = LIGHT if is_light_terminal() else DARK
-        self.ansi_theme_light = darkened(self.ansi_theme_light)
+        self.ansi_theme_light = darken_theme(self.ansi_theme_light)
         self.idle: Timer | None = None
 
     def get_default_screen(self) -> MainScreen:
@@ -490,26 +490,26 @@ class Explorer(App[None]):
 
     def on_unmount(self) -> None:
         warnings.showwarning = self.shown_before
-        self.newest.close()
-        self.keeping.shutdown(wait=False)  # saving finishes before the process ends
+        self.worker.close()
+        self.background.shutdown(wait=False)  # saving finishes before the process ends
 
     # --- requests, in a thread -------------------------------------------------------------------
 
     def ask(self) -> None:
         """Request an answer for the current state and cancel earlier requests. Do nothing after closing."""
-        if self.newest.closed:
+        if self.worker.closed:
             return
         self.notices = [self.about_text] if self.about_text else []
-        state, before, over = self.state, self.before, self.session.usuals.get(self.usual_of(self.state))
+        state, before, in_samples = self.state, self.before, self.session.usuals.get(self.usual_of(self.state))
         opened = (state.model, "") in self.session.engines
         self.work = Job(f"{'running' if opened else 'opening'} {state.model}", self.tell_share)
 
         def answer(watch: Watch) -> Callable[[], None]:
-            made = screen_content(self.session, state, before, self.pad_to, over, watch)
+            made = screen_content(self.session, state, before, self.pad_to, in_samples, watch)
             self.unsettled = self.unsettled or not opened
             return lambda: self.show_answer(made)
 
-        self.newest.ask(self.then(answer, state), whose="state", watch=self.work)
+        self.worker.ask(self.then(answer, state), whose="state", watch=self.work)
         if self.idle is not None:
             self.idle.stop()
 
@@ -569,11 +569,11 @@ class Explorer(App[None]):
         return self.session.usual_kind(state.session_request(self.pad_to))
 
     def ask_usual(self) -> None:
-        """Compute the usual weights once for each model, mask and measure, after the first maps.
+        """Compute the usual weights after the first maps, once for each `Session.usual_kind`.
 
-        Only then call `freeze_objects`, because it would delay the first drawing.
+        Call `freeze_objects` only then, because it would delay the first drawing.
         """
-        if self.newest.closed or self.answer is None or self.work is not None:
+        if self.worker.closed or self.answer is None or self.work is not None:
             return
         if self.usual_of(self.state) not in self.session.usuals:
             state = self.state
@@ -586,7 +586,7 @@ class Explorer(App[None]):
                     freeze_objects()
                 return lambda: self.ask() if self.work is work else None
 
-            self.newest.ask(self.then(usual, state), whose="state", watch=self.work)
+            self.worker.ask(self.then(usual, state), whose="state", watch=self.work)
 
     def show_answer(self, answer: ScreenContent) -> None:
         before = self.answer
@@ -622,7 +622,7 @@ class Explorer(App[None]):
             self.idle = self.set_timer(IDLE, self.ask_usual)
 
     def cut_given(self) -> None:
-        """Cut the text of the command line, now that the model is open, unless another one is typed already."""
+        """Cut the text of the command line, now that the model is open, unless the user has typed another one."""
         if self.answer is None or self.state.text != self.answer.state.text:
             return
         text = self.state.text._replace(text=self.cut_text(self.given))
@@ -639,9 +639,9 @@ class Explorer(App[None]):
         return ("write", "rewrite", "sources") if self.answer is None or self.answer.record.kind == "encoder" else ()
 
     def wake(self, model: str) -> None:
-        """Import torch and open the model in it in the background, unless the explorer is being closed."""
+        """Import torch and load the model in it, in the background, unless the explorer is being closed."""
         with suppress(RuntimeError):
-            self.keeping.submit(self.session.wake, model)
+            self.background.submit(self.session.wake, model)
 
     def select_finding(self, answer: ScreenContent, before: ScreenContent | None) -> None:
         """Select a finding if `follow` is True: at the start, after silencing a head, and after writing.
@@ -656,7 +656,7 @@ class Explorer(App[None]):
             finding = answer.findings[self.state.finding(answer.findings) or 0]
             ids = () if before is None else before.state.written
             if answer.state.written != ids:
-                new = shared(ids, answer.state.written)
+                new = count_shared(ids, answer.state.written)
                 rows = [-1 if one.query is None else answer.known[one.query] for one in answer.findings]
                 finding = next((one for one, row in zip(answer.findings, rows, strict=True) if row >= new), finding)
         self.state = replace(self.state, **finding.selection)
@@ -664,7 +664,7 @@ class Explorer(App[None]):
             self.effect = (self.state.layer, self.state.head), self.effect[1]
 
     def show_error(self, error: str, state: ScreenState | None) -> None:
-        """Show an error, and return to the state of the last answer if the current one has none."""
+        """Show an error, and return to the state of the last answer if the current state has no answer."""
         if state is not None and need_same_content(state, self.state):
             self.work = None
             self.return_to_answer()
@@ -695,7 +695,7 @@ class Explorer(App[None]):
         if self.answer is None:
             return int(self.text_so_far is not None), CELL
         lines = 1 if self.text_so_far is not None else bool(self.answer.written) + bool(self.answer.earlier)
-        likely = 0 if self.answer.record.written is None else 1 + (self.answer.found is not None)
+        likely = 0 if self.answer.record.written is None else 1 + (self.answer.difference is not None)
         return lines, CELL + likely
 
     def hold(self, **changes: Any) -> None:
@@ -757,7 +757,7 @@ class Explorer(App[None]):
             return
         findings = self.answer.findings
         if not findings:
-            self.say("no map changed" if self.answer.found is not None else "no head stands out")
+            self.say("no map changed" if self.answer.difference is not None else "no head stands out")
             return
         here = self.state.finding(findings)
         number = 0 if here is None else (here + step) % len(findings)
@@ -788,9 +788,9 @@ class Explorer(App[None]):
                 self.hold(query=None, key=None)
             return
         running.stopped = True
-        running.dropped.set()
+        running.cancelled.set()
         if running is self.work:
-            self.newest.stop()
+            self.worker.stop()
             self.work = None
             self.return_to_answer()
         else:
@@ -863,7 +863,7 @@ class Explorer(App[None]):
 
     def write(self, state: ScreenState) -> None:
         """Write on from a state. Esc stops it, and what it wrote so far stays."""
-        if self.newest.closed:
+        if self.worker.closed:
             return
         work = self.work = WritingJob(state, self.tell_share)
 
@@ -875,7 +875,7 @@ class Explorer(App[None]):
             self.session.write(state.session_request(), WRITES, watch, tell)
             return lambda: self.show_written(work) if self.work is work else None
 
-        self.newest.ask(self.then(written, self.state), whose="state", watch=work)
+        self.worker.ask(self.then(written, self.state), whose="state", watch=work)
         self.show_progress()
 
     def show_progress(self) -> None:
@@ -901,7 +901,7 @@ class Explorer(App[None]):
 
     def action_sources(self) -> None:
         """Measure what the selected token rests on, and show it."""
-        if self.answer is None or self.state.query is None or self.newest.closed:
+        if self.answer is None or self.state.query is None or self.worker.closed:
             self.say("select a token first: ↑ and ↓ in the map or in the tokens")
             return
         place, asked = self.state.query, self.state.session_request(self.pad_to)
@@ -920,7 +920,7 @@ class Explorer(App[None]):
 
             return lambda: show() if self.work is work else None
 
-        self.newest.ask(self.then(measured, self.state), whose="state", watch=work)
+        self.worker.ask(self.then(measured, self.state), whose="state", watch=work)
         self.say(f"{work} ...")
 
     def action_undo(self) -> None:
@@ -977,7 +977,7 @@ class Explorer(App[None]):
 
             self.saving = Job(f"saving {path}", self.tell_share)
             self.say(f"saving {path} ...")
-            self.keeping.submit(self.then(keep), self.saving)  # newer requests do not cancel it
+            self.background.submit(self.then(keep), self.saving)  # newer requests do not cancel it
 
         question = "save as: .png .svg .pdf (the head), .html (all heads), .safetensors .npz .json .csv (the record)"
         self.push_screen(LineDialog(question, f"attention-{self.state.layer}.{self.state.head}.png"), save_as)
@@ -1053,14 +1053,14 @@ class Explorer(App[None]):
         text = self.state.text._replace(text=event.value)
         if text == self.state.text:
             return
-        if text != self.baseline.text:
-            self.before = self.baseline.text
+        if text != self.before_typing.text:
+            self.before = self.before_typing.text
         self.state = self.state.with_text(text)
         self.about_text, self.was_cut = self.was_cut, ""
         self.ask()
 
     def cut_text(self, text: str) -> str:
-        """Cut a text to LONGEST characters, and to what the model reads, if it is open."""
+        """Cut a text to LONGEST characters, and to what the model reads, if the model is open."""
         kept, engine = text[:LONGEST], self.session.engines.get((self.state.model, ""))
         if engine is not None:
             with no_notices(), suppress(RequestError):

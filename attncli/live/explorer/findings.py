@@ -19,7 +19,7 @@ ARROW = " → "
 
 
 @dataclass(frozen=True)
-class TextFinding:
+class HeadFinding:
     """A head that stands out.
 
     names: the tokens of the cell that shows it, or its pattern. figures: the numbers of that cell. query, key: the
@@ -53,11 +53,11 @@ class TextFinding:
         return cut(f"{start}{what}{end}", width, ellipsis)
 
 
-def record_findings(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> list[TextFinding]:
+def record_findings(record: AttentionRecord, found: Sequence[Sequence[Edge]]) -> list[HeadFinding]:
     """Return the heads with strong edges in their order, each with its first edge, then those with a clear pattern."""
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
     findings = [
-        TextFinding(
+        HeadFinding(
             edge.layer,
             edge.head,
             (queries[edge.query], keys[edge.key]),
@@ -72,7 +72,7 @@ def record_findings(record: AttentionRecord, found: Sequence[Sequence[Edge]]) ->
     return [
         *findings,
         *(
-            TextFinding(
+            HeadFinding(
                 layer, head, (pattern if pattern == "self" else f"{pattern} token",), f"{share:.2f} of the weight"
             )
             for layer, head, pattern, share in clear[:PATTERNS]
@@ -80,14 +80,14 @@ def record_findings(record: AttentionRecord, found: Sequence[Sequence[Edge]]) ->
     ]
 
 
-def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) -> list[TextFinding]:
+def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) -> list[HeadFinding]:
     """Return the heads whose maps changed, the most changed first, each with its largest change.
 
     without: silenced heads, which are not listed.
     """
     record = difference.second
     queries, keys = numbered_names(record.tokens), numbered_names(record.keys)
-    findings: list[TextFinding] = []
+    findings: list[HeadFinding] = []
     for layer, head in difference.heads():
         moved = difference.of(layer, head)
         if (layer, head) in without or moved == 0:
@@ -98,5 +98,5 @@ def change_findings(difference: Difference, without: Sequence[tuple[int, int]]) 
         change = np.nan_to_num(second - first)
         query, key = (int(place) for place in np.unravel_index(np.abs(change).argmax(), change.shape))
         figures = f"{change[query, key]:+.2f}, moved {moved:.2f}"
-        findings.append(TextFinding(layer, head, (queries[query], keys[key]), figures, query, key))
+        findings.append(HeadFinding(layer, head, (queries[query], keys[key]), figures, query, key))
     return findings

@@ -17,7 +17,7 @@ from attncli.analysis.difference import Difference, difference
 from attncli.analysis.edges import Edge, Usual, edges, telling_head
 from attncli.analysis.patterns import HeadSummary, row_shares, summarise
 from attncli.base import choices
-from attncli.live.explorer.findings import TextFinding, change_findings, record_findings
+from attncli.live.explorer.findings import HeadFinding, change_findings, record_findings
 from attncli.live.explorer.window import (
     FRAMES,
     MapWindow,
@@ -32,10 +32,10 @@ from attncli.live.explorer.window import (
 )
 from attncli.live.explorer.writing import (
     WrittenFinding,
+    count_shared,
     describe_rewriting,
     first_shown,
     next_lines,
-    shared,
     written_findings,
     written_line,
 )
@@ -93,7 +93,7 @@ class ScreenState:
         assert self.layer is not None and self.head is not None
         return SelectedCell(self.layer, self.head, self.query, self.key, self.special)
 
-    def finding(self, findings: Sequence[TextFinding | WrittenFinding]) -> int | None:
+    def finding(self, findings: Sequence[HeadFinding | WrittenFinding]) -> int | None:
         """Return the place of the selected head, or of the written token whose row is selected, in the findings."""
         for place, one in enumerate(findings):
             if all(getattr(one, name) == getattr(self, name) for name in one.identity):
@@ -124,10 +124,11 @@ class ScreenContent:
     """A record with all results that are displayed.
 
     record: weights, or norms as shares of their rows. telling: the strong edges of each head that stands out, in order.
-    usual_texts: the number of texts, including this one, over which the usual weights are means. found: the difference
-    from the compared text or model. findings: the heads that stand out or changed, or the written tokens. said: lines
-    on the model's prediction. written, earlier: the tokens that the model wrote, and those that they replace. known:
-    for each query, the number of written tokens that it can see; negative before the end of the text.
+    usual_texts: the number of texts, including this one, over which the usual weights are means. difference: the
+    difference from the compared text or model. findings: the heads that stand out or changed, or the written tokens.
+    said: lines on the model's prediction; for a text written again, on its first difference from the earlier one.
+    written, earlier: the tokens that the model wrote, and those that they replace. known: for each query, the number of
+    written tokens that it can see; negative before the end of the text.
     """
 
     state: ScreenState
@@ -135,8 +136,8 @@ class ScreenContent:
     summaries: Mapping[tuple[int, int], HeadSummary]
     telling: Sequence[Sequence[Edge]]
     usual_texts: int
-    found: Difference | None
-    findings: Sequence[TextFinding | WrittenFinding]
+    difference: Difference | None
+    findings: Sequence[HeadFinding | WrittenFinding]
     said: Sequence[str]
     written: Sequence[str] = ()
     earlier: Sequence[str] = ()
@@ -160,12 +161,17 @@ class ScreenContent:
 
 
 def screen_content(
-    session: Session, state: ScreenState, before: Input | None, pad_to: int | None, over: Usual | None, watch: Watch
+    session: Session,
+    state: ScreenState,
+    before: Input | None,
+    pad_to: int | None,
+    in_samples: Usual | None,
+    watch: Watch,
 ) -> ScreenContent:
     """Compute the answer for a state of the screen.
 
-    before: the text to compare with "before". over: the usual weights, if already known. Raises RequestError as
-    `Session.record` and `difference` do, and SupersededError.
+    before: the text to compare with "before". in_samples: the usual weights in the sample texts, if already known.
+    Raises RequestError as `Session.record` and `difference` do, and SupersededError.
     """
     record = row_shares(session.record(state.session_request(pad_to), watch))
     found = None
@@ -175,12 +181,12 @@ def screen_content(
     elif state.against == "before" and before is not None:
         found = difference(session.record(replace(state, text=before).session_request(pad_to), watch), record)
     watch.check()
-    usual = session.baseline(record, over)
+    usual = session.baseline(record, in_samples)
     telling = edges(record, usual)
     watch.check()
     made = ScreenContent(state, record, summarise(record), telling, usual.texts, found, [], describe_prediction(record))
     if record.written is not None:
-        findings: Sequence[TextFinding | WrittenFinding] = written_findings(record, telling, state.without, found)
+        findings: Sequence[HeadFinding | WrittenFinding] = written_findings(record, telling, state.without, found)
     elif found is not None:
         findings = change_findings(found, state.without)
     else:
@@ -194,7 +200,7 @@ def screen_content(
     written, earlier, said = text.shown[start:], list[str](), list[str]()
     if state.earlier:
         earlier = session.text(replace(state, written=state.earlier).session_request()).shown[start:]
-        said = [describe_rewriting(written, earlier, shared(state.written, state.earlier))]
+        said = [describe_rewriting(written, earlier, count_shared(state.written, state.earlier))]
     known = [group[-1] + 1 - start for group in groups]
     return replace(made, said=said, written=written, earlier=earlier, known=known)
 
@@ -291,7 +297,7 @@ class Pane(Widget):
 
 
 class FindingsPane(Pane):
-    """The heads that stand out, or that changed, a line each. The border says what is usual."""
+    """The heads that stand out, or that changed, a line each. The border names the texts of the usual weights."""
 
     can_focus = True
     BORDER_TITLE = "findings"
@@ -308,21 +314,25 @@ class FindingsPane(Pane):
         found = f"findings: {strong} of {every} heads"
         self.border_title = found
         if count > strong:
-            self.border_title = fitting(canvas, f"{found}, {count - strong} with a clear pattern", found)
+            self.border_title = fit_title(canvas, f"{found}, {count - strong} with a clear pattern", found)
         if written:
             self.border_title = f"written: {len(answer.written)} tokens"
-        elif answer.found is not None:
+        elif answer.difference is not None:
             self.border_title = f"findings: {count} of {every} heads changed"
-        if answer.found is not None:
+        if answer.difference is not None:
             self.border_subtitle = f"largest change{'' if written else ', and weight moved'}"
         elif answer.usual_texts > 1:
             self.border_subtitle = f"usual: this text, {answer.usual_texts - 1} samples"
         else:
             self.border_subtitle = "usual: this text alone"
-        if written and answer.found is None:
+        if written and answer.difference is None:
             self.border_subtitle = f"({self.border_subtitle})"
         if not findings:
-            none = "no map changed" if answer.found is not None else "no head stands out: no weight is far above usual"
+            none = (
+                "no map changed"
+                if answer.difference is not None
+                else "no head stands out: no weight is far above usual"
+            )
             return [Text(line) for line in fold(none, canvas.width)]
         number = state.finding(findings)
         shown = around(range(count), number, canvas.height or count)
@@ -347,11 +357,11 @@ class HeadsPane(Pane):
     # Cached: selecting a head does not change them.
     cells: "tuple[tuple[ScreenContent, int, bool, bool], HeadCell] | None" = None
 
-    def inner(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> HeadCell:
-        """Return the symbol of each head, computed once per answer and width."""
+    def head_cell(self, answer: "ScreenContent", wide: int, canvas: Canvas) -> HeadCell:
+        """Return the function that draws the symbol of a head; make it once per answer and width."""
         same = answer, wide, canvas.colour, canvas.light
         if self.cells is None or self.cells[0][0] is not answer or self.cells[0][1:] != same[1:]:
-            found = answer.found
+            found = answer.difference
             heads = [(one.layer, one.head) for one in answer.findings]
             listed = {(layer, head) for layer, head in heads if layer is not None and head is not None}
             made = (
@@ -366,7 +376,7 @@ class HeadsPane(Pane):
         self.explorer.move_head(across, down)
 
     def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
-        record, found = answer.record, answer.found
+        record, found = answer.record, answer.difference
         labels = {one.label for one in answer.summaries.values()}
         if found is None:
             widths, below = GLYPH_WIDTHS, glyph_legend(labels, canvas, "finding" if answer.findings else "")
@@ -378,11 +388,11 @@ class HeadsPane(Pane):
         room = max((canvas.height or 0) - len(below) - 1, 1)
         layout = layout_of(record.layers, len(record.heads), canvas.width, widths, room)
         wide = layout.cell
-        inner = self.inner(answer, wide, canvas)
+        head_cell = self.head_cell(answer, wide, canvas)
 
         def cell(row: int, place: int) -> Text:
             layer, head = record.layers[row], record.heads[place]
-            shown = Text(SILENT) if (layer, head) in state.without else inner(row, place)
+            shown = Text(SILENT) if (layer, head) in state.without else head_cell(row, place)
             if (layer, head) == (state.layer, state.head):
                 if found is not None and wide in FRAMES and shown.plain != SILENT:
                     shown.plain = FRAMES[wide]
@@ -432,7 +442,7 @@ class WindowPane(Pane):
             self.explorer.hold(query=query, key=key)
 
 
-def fitting(canvas: Canvas, title: str, short: str) -> str:
+def fit_title(canvas: Canvas, title: str, short: str) -> str:
     """Return a title of a pane, or a shorter one if the pane's border has no room for it."""
     return title if len(title) <= canvas.width - 4 else short
 
@@ -444,19 +454,19 @@ class MapPane(WindowPane):
 
     def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         selected, record = state.selected(), answer.record
-        if answer.found is None:
+        if answer.difference is None:
             self.window = weights_window(record, selected, canvas)
             said = describe_head(
                 record, selected.layer, selected.head, True, answer.summaries[selected.layer, selected.head]
             )
         else:
             first, second = (
-                one.map(selected.layer, selected.head) for one in (answer.found.first, answer.found.second)
+                one.map(selected.layer, selected.head) for one in (answer.difference.first, answer.difference.second)
             )
             self.window = changes_window(second.astype("float64") - first, record, selected, canvas)
-            said = f"{answer.found.of(selected.layer, selected.head):.3f} moved; blue less, red more"
+            said = f"{answer.difference.of(selected.layer, selected.head):.3f} moved; blue less, red more"
         short = f"head {selected.layer}.{selected.head}: {said.split(' of at most')[0]}"
-        self.border_title = fitting(canvas, f"layer {selected.layer} head {selected.head}: {said}", short)
+        self.border_title = fit_title(canvas, f"layer {selected.layer} head {selected.head}: {said}", short)
         self.border_subtitle = "rows: queries, columns: keys"
         return self.window.lines
 
@@ -483,11 +493,11 @@ class CellPane(Pane):
             said = [row_line(record, head, state.query)]
         else:
             edge = answer.edge(*head, state.query, state.key)
-            said = cell_lines(record, head, state.query, state.key, edge, answer.found)
+            said = cell_lines(record, head, state.query, state.key, edge, answer.difference)
         lines = [Text(line) for one in said for line in fold(one, canvas.width)]
         if record.written is None:
             return lines
-        records = [record] if answer.found is None else [record, answer.found.first]
+        records = [record] if answer.difference is None else [record, answer.difference.first]
         return [*next_lines(records, state.query, canvas), *lines]
 
 
@@ -505,7 +515,7 @@ class WrittenPane(Pane):
         first = first_shown(answer.written, len(answer.written) if count is None else count, canvas)
         lines = [written_line("written", answer.written, first, canvas, count)]
         if answer.earlier:
-            same = shared(answer.state.written, answer.state.earlier)
+            same = count_shared(answer.state.written, answer.state.earlier)
             lines = [written_line("earlier", answer.earlier, first, canvas, same), *lines]
         return lines
 

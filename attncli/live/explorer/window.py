@@ -92,7 +92,7 @@ def weights_window(record: AttentionRecord, selected: SelectedCell, canvas: Canv
 def changes_window(changes: Doubles, record: AttentionRecord, selected: SelectedCell, canvas: Canvas) -> MapWindow:
     """Return the changes of the weights of the head, `[query, key]`: blue is less, red is more.
 
-    If the map does not fit, return a picture of the sizes, with the largest as a weight of 1.
+    If the map does not fit, return a picture of the absolute changes, scaled so that the largest is 1.
     """
     most = largest_weight(np.abs(changes))
 
@@ -116,7 +116,9 @@ def map_window(
     cell: DrawCell,
     pictured: Floats | Doubles | None = None,
 ) -> MapWindow:
-    """Return a row per query after its label, as large as fits, under the numbers of the keys; mark the selected cell.
+    """Return the lines of a map: the numbers of the keys, then each query's label and its row. Mark the selected cell.
+
+    Cells are as large as fits.
 
     cell: returns a number in so many columns, and its style. pictured: drawn as a picture if the map does not fit.
     """
@@ -151,7 +153,10 @@ def map_window(
 
 
 def key_numbers(keys: Sequence[int], selected: int | None, wide: int, end: int, canvas: Canvas) -> Text:
-    """Return the numbers of keys of `wide` columns, each `end` columns before its end; every fifth if not all fit."""
+    """Return the line with the numbers of the keys. If not all numbers fit, return every fifth.
+
+    wide: the columns of a key. end: the columns between a number and the end of its key.
+    """
     every = wide > len(str(keys[-1]))
     line = Text(" " * (wide * len(keys)))
     shown = [key for key in keys if every or key % EVERY == 0]
@@ -220,7 +225,7 @@ def cell_lines(
         line += ", hidden by the mask"
     else:
         rank = int((row > row[key]).sum()) + 1
-        line += f", number {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
+        line += f", rank {rank} of {int(allowed.sum())} keys (uniform: {1 / max(int(allowed.sum()), 1):.4f})"
     if edge is not None:
         line += f"; usual {edge.usual:.2f}"
     if found is None:

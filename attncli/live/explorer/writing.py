@@ -104,9 +104,11 @@ def percent(probability: float | None) -> str:
 
 
 def next_lines(records: Sequence[AttentionRecord], query: int | None, canvas: Canvas) -> list[Text]:
-    """Return the most likely tokens after a query's token, with the one that was written marked; none elsewhere.
+    """Return the most likely tokens after a query's token, with the written one marked.
 
-    records: the record, and that before a change, if any, whose tokens are named on another line.
+    A query that predicted no written token has no line.
+
+    records: the record, and the one before a change, if any, which has its own line.
     """
     lines = []
     for name, record in zip(("next", "before"), records, strict=False):
@@ -123,7 +125,7 @@ def next_lines(records: Sequence[AttentionRecord], query: int | None, canvas: Ca
 
 
 def first_shown(tokens: Sequence[str], marked: int, canvas: Canvas) -> int:
-    """Return the first of these tokens that a line shows, so that the marked one is on it."""
+    """Return the number of the first token that a line shows, so that the marked token is on the line."""
     widths = [cell_len(printable(token)) for token in tokens]
     room = canvas.width - LABEL
     return next(first for first in range(len(tokens) + 1) if sum(widths[first : marked + AHEAD]) <= room)
@@ -144,7 +146,7 @@ def describe_rewriting(written: Sequence[str], earlier: Sequence[str], same: int
     return f"token {same + 1} differs: {visible(written[same])}, before {visible(earlier[same])}"
 
 
-def shared(ids: Sequence[int], others: Sequence[int]) -> int:
+def count_shared(ids: Sequence[int], others: Sequence[int]) -> int:
     """Return how many tokens two texts share at their beginning."""
     pairs = enumerate(zip(ids, others, strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(ids), len(others)))

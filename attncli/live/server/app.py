@@ -31,7 +31,7 @@ from attncli.base.printable import printable
 from attncli.base.untrusted import parse_json
 from attncli.live.server import guard
 from attncli.live.server.guard import POLICY, Guard, Lock, Receive, Scope, Send
-from attncli.live.session import WRITES, Newest, Session, SessionRequest, SupersededError, Watch
+from attncli.live.session import WRITES, Session, SessionRequest, SupersededError, Watch, Worker
 from attncli.models.engine import SHORT
 from attncli.page import MEAN, Start, advice, document
 from attncli.page.document import LivePage
@@ -63,7 +63,7 @@ class Site:
     masks: tuple[str | None, ...] = (None,)
     words: bool = False
     names: dict[str, str] = field(init=False)
-    workers: dict[str, Newest] = field(init=False)
+    workers: dict[str, Worker] = field(init=False)
 
     def __post_init__(self) -> None:
         shown: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Site:
             others = (f"{name} ({number})" for number in count(2))
             shown[next(one for one in chain([name], others) if one not in shown)] = model
         object.__setattr__(self, "names", shown)
-        object.__setattr__(self, "workers", {model: Newest() for model in self.session.models})
+        object.__setattr__(self, "workers", {model: Worker() for model in self.session.models})
 
     def hide_model_path(self, record: AttentionRecord) -> AttentionRecord:
         """Return the record without the path of its model."""
@@ -322,7 +322,7 @@ MISTAKE = "the request failed because of a bug in attncli"
 class ServerTask:
     """A task in the queue of a model's thread, and its progress."""
 
-    def __init__(self, worker: Newest, work: Callable[[Watch], Any], whose: str) -> None:
+    def __init__(self, worker: Worker, work: Callable[[Watch], Any], whose: str) -> None:
         self.share = 0.0
         self.watch = Watch(self.tell)
         self.future: Future[Any] = worker.ask(work, whose, self.watch)
@@ -339,7 +339,7 @@ class ServerTask:
 
     def drop(self) -> None:
         """Cancel the task."""
-        self.watch.dropped.set()
+        self.watch.cancelled.set()
         self.future.cancel()
 
 

@@ -101,7 +101,7 @@ async def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(it, 
     without = minilm.without("1.3").attend(SAT)
     same(it.answer.record, without)
     expected = difference(minilm.attend(SAT), without)
-    np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+    np.testing.assert_allclose(it.answer.difference.moved, expected.moved)
     assert "without 1.3" in it.said
     layer, head = next(one for one in expected.heads() if one != (1, 3))
     assert layer > 1, "only later layers change"
@@ -122,7 +122,7 @@ async def test_a_silenced_head_is_silent_and_the_most_changed_head_is_shown(it, 
     it.app.hold(layer=1, head=3)
     await it.press("x", "x")
     assert it.state.without == () and (it.state.layer, it.state.head) == (1, 3), "again: the head is restored"
-    assert it.answer.found is None
+    assert it.answer.difference is None
     same(it.answer.record, minilm.attend(SAT))
     await it.press("x", "n", "x")
     assert len(it.state.without) == 2, "another head was chosen, so that one is silenced too"
@@ -184,7 +184,7 @@ async def test_what_can_not_be_or_fails_late_is_said_and_loses_nothing(it, minil
 
 @explored()
 async def test_nothing_is_asked_at_the_end(it):
-    it.app.newest.close()
+    it.app.worker.close()
     it.app.ask()
     it.app.ask_usual()
     await it.pilot.press("m")
@@ -266,16 +266,16 @@ async def test_the_sentence_before_is_compared_with(it, minilm):
     await it.write("The dog sat on the mat.")
     await it.press("=")
     expected = difference(minilm.attend(SAT), minilm.attend("The dog sat on the mat."))
-    np.testing.assert_allclose(it.answer.found.moved, expected.moved)
+    np.testing.assert_allclose(it.answer.difference.moved, expected.moved)
     assert "moved" in it.pane(MapPane)
     await it.press("j", "l")
     assert "before " in it.pane_of_cell()
     await it.press("=")
-    assert it.answer.found is None
+    assert it.answer.difference is None
     await it.write("A dog.")
     await it.press("=")
     assert "one has 9 tokens and the other 5" in it.said
-    assert it.answer.found is None
+    assert it.answer.difference is None
     assert it.state.against == ""
 
 

@@ -96,7 +96,7 @@ async def test_a_cell_that_is_held_has_its_numbers(it):
     row = record.map(it.state.layer, it.state.head)[2]
     said = it.pane(CellPane)
     assert f"2 trophy → 1 the: weight {row[1]:.4f}" in said
-    assert f"number {int((row > row[1]).sum()) + 1} of 16 keys" in said
+    assert f"rank {int((row > row[1]).sum()) + 1} of 16 keys" in said
     await it.press("o")
     assert (it.state.query, it.state.key) == (1, 2)
     await it.press("h")

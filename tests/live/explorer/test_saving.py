@@ -114,7 +114,7 @@ def test_the_command_of_what_is_compared_gives_the_difference(session, tmp_path,
             await it.press("x", "down", "down")
         it.app.copy_to_clipboard = lines.append
         await it.press("y")
-        moved.append(it.answer.found.of(it.state.layer, it.state.head))
+        moved.append(it.answer.difference.of(it.state.layer, it.state.head))
 
     explore(session, script, state=ScreenState("minilm", Input("The cat sat.")), begin=("2", "5"))
     words = shlex.split(lines[0])

@@ -128,13 +128,13 @@ async def test_a_head_is_silenced_and_it_writes_on_from_the_selected_token(it, d
     without = decoder.without([head])
     await it.press("x")
     assert it.state.query == start + 1 and it.state.written == ids_of(plain), "the text stays, and so does the row"
-    before, now = (written_tokens(one, [])[2].likely for one in (it.answer.found.first, it.answer.record))
+    before, now = (written_tokens(one, [])[2].likely for one in (it.answer.difference.first, it.answer.record))
     expected = steps_of(without, 1, ids_of(plain)[:2])[0]
     np.testing.assert_allclose(list(now.values()), [chance for _, chance in expected.likely], atol=1e-5)
     np.testing.assert_allclose(list(before.values()), [chance for _, chance in plain[2].likely], atol=1e-5)
     lines = it.pane_of_cell().splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == ["next", "before"]
-    changes = np.abs(it.answer.found.second.weights - it.answer.found.first.weights)[:, :, start + 1]
+    changes = np.abs(it.answer.difference.second.weights - it.answer.difference.first.weights)[:, :, start + 1]
     changes[head] = 0
     assert changes[it.state.layer, it.state.head, it.state.key] == changes.max()
     await it.press("G")
@@ -215,7 +215,7 @@ async def test_words_and_masks_keep_the_text(it, session, decoder):
     assert it.answer.record.mask_name != "causal"
     ids = it.state.written
     await it.press("g")
-    assert "needs the mask of the model" in it.said and it.state.written == ids
+    assert "only write under its own mask" in it.said and it.state.written == ids
 
 
 def test_what_can_not_be_is_said(session, minilm, path):
