@@ -142,8 +142,8 @@ def _find_pieces(name: str, tokens: Tokens) -> list[int]:
     if not places:
         there = list(dict.fromkeys(map(visible, tokens.shown)))
         near = difflib.get_close_matches(text, there, n=5, cutoff=0.5) or there[:8]
-        others = ", ..." if len(near) < len(there) else ""
-        raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}{others}")
+        more = ", ..." if len(near) < len(there) else ""
+        raise RequestError(f"no token {quoted(text)} in the text: it has {', '.join(near)}{more}")
     if count > len(places):
         times = f"{len(places)} time{'s' if len(places) > 1 else ''}"
         others = [one for one in dict.fromkeys(tokens.shown) if ignoring_case(one) == ignoring_case(text)]
