@@ -110,7 +110,7 @@ function choice({ queries, keys }, pointed) {
 
 function describeShare({ lines, count, share }, chosen, scrolled) {
   if (Number.isNaN(share)) return "";
-  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "the drawn lines";
+  const which = lines.length < count ? `the strongest ${lines.length} of ${count} lines` : "drawn lines";
   const whose = chosen ? `the ${chosen.side === "query" ? "row" : "column"}'s weight` : scrolled ? "the weight of the visible rows" : "the weight";
   return `${which} carry ${share < 1 ? `${Math.min(100 * share, 99.9).toPrecision(3)} %` : "all"} of ${whose}`;
 }

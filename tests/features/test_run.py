@@ -42,7 +42,7 @@ def test_a_sample_text_is_held_against_the_other_samples(attncli):
     sample, other = lines()[2], "The trophy does not fit in the suitcase."
     assert len(lines()) == 12
     for text, count in ((sample, 11), (other, 12)):
-        assert f"in this text and {count} sample texts" in " ".join(attncli("run", text).out.split())
+        assert f"over this text and {count} sample texts" in " ".join(attncli("run", text).out.split())
 
 
 @pytest.mark.parametrize(
