@@ -66,7 +66,7 @@ LINES = {  # @ and @@ stand for the texts
     "mechanisms @ --temperature nan": "--temperature must be from 0.001 to 1000, got nan",
     "mechanisms @ --seed -1": "--seed",
     "mechanisms @ -H 12": "head 12 is out of range",
-    "mechanisms @ -o maps.txt": "what is measured is saved as",
+    "mechanisms @ -o maps.txt": "the result is saved as",
     "cut @ --cut cat dog": "no token 'dog' in the text: it has",
     "cut @ --cut cat mat --mask causal": "no edge from 'cat' to 'mat' can be cut",
     "cut @ --cut sat cat -l 3 --each-layer": "--each-layer has no effect on one layer (3)",
