@@ -77,6 +77,15 @@ def test_the_weights_of_a_layer(mine, attncli):
 
 
 @pytest.mark.slow
+def test_a_layer_with_biases_does_not_fit_into_code_without(mine, attncli):
+    mine(MINE.replace("nn.Linear(d_model, d_model)", "nn.Linear(d_model, d_model, bias=False)"))
+    done = attncli("check", "mine.py:MyAttention", "-m", "minilm", "-l", "3", "-H", "1", "--json", "Hi")
+    found = [one for one in json.loads(done.out)["checks"] if one["name"].startswith("with layer 3's")]
+    said = "the projection of the query has a bias in the model, but none in this code"
+    assert done.code == 0 and [(one["holds"], one["note"]) for one in found] == [(None, said)] * 2
+
+
+@pytest.mark.slow
 def test_weights_of_a_model_with_positions_in_its_scores_are_refused(mine, tiny, refused):
     line = refused("check", "mine.py:MyAttention", "-m", str(tiny("deberta-v2")), "-l", "0", "-H", "0", "the cat")
     assert "the scores of deberta-v2 depend on positions: use a model whose scores don't" in line

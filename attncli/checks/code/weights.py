@@ -125,13 +125,11 @@ class WeightLayout:
         Raises RequestError if they don't fit.
         """
         zeros = {name: torch.zeros(weight.shape, dtype=torch.float64) for name, weight in self.shapes.items()}
-        read, transposed = torch.func.vjp(self.read, zeros)  # type: ignore[misc]
-        given: list[Affine | None] = []
-        for part, inside, outside in zip(PARTS, read, projections, strict=True):
+        given: list[Tensor] = []
+        for part, inside, outside in zip(PARTS, self.read(zeros), projections, strict=True):
             if (inside is None) != (outside is None):
                 raise RequestError(f"only one of the two modules has a projection of the {part}")
             if inside is None or outside is None:
-                given.append(None)
                 continue
             if inside.weight.shape != outside.weight.shape:
                 theirs, ours = list(inside.weight.shape), list(outside.weight.shape)
@@ -139,9 +137,13 @@ class WeightLayout:
             bias = torch.zeros(len(outside.weight)).double() if outside.bias is None else outside.bias
             if inside.bias is None and bool(bias.any()):
                 raise RequestError(f"the projection of the {part} has a bias in the model, but none in this code")
-            given.append(Affine(outside.weight, None if inside.bias is None else bias))
-        [weights] = transposed(Projections(*given))  # type: ignore[arg-type]
-        return dict(weights)
+            given += [outside.weight] if inside.bias is None else [outside.weight, bias]
+
+        def read(weights: Mapping[str, Tensor]) -> list[Tensor]:
+            return [x for part in self.read(weights) if part is not None for x in part if x is not None]
+
+        _, transposed = torch.func.vjp(read, zeros)  # type: ignore[misc]
+        return dict(transposed(given)[0])
 
 
 def readings(shapes: Mapping[str, Weight], heads: int | None) -> list[WeightLayout]:
