@@ -65,6 +65,8 @@ def read_inputs(
     if whole and file is None:
         raise RequestError("--whole has no effect without a file: give one with -f")
     if text is not None:
+        if os.path.isfile(text):  # noqa: PTH113  (Path.is_file fails for what no file can be called)
+            notify(f"{quoted(text)} is taken as the text: -f reads the file of that name")
         return [Input(text, pair)]
     if file is not None:
         return [Input(one, pair) for one in ([read_file(file)] if whole else read_lines(file))]

@@ -50,6 +50,14 @@ def test_only_run_and_corpora_look_at_stdin_unasked(arguments, tmp_path, monkeyp
     assert "no text given; using this sample" in capsys.readouterr().err
 
 
+def test_a_text_that_names_a_file_is_a_text_and_a_notice_names_the_option(attncli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cat.txt").write_text("A cat sat.\n", encoding="utf-8")
+    done = attncli("run", "cat.txt")
+    assert done.code == 0 and "'cat.txt' is taken as the text: -f reads the file of that name" in done.err
+    assert "is taken as the text" not in attncli("run", "dog.txt").err + attncli("run", "-f", "cat.txt").err
+
+
 @pytest.mark.slow
 def test_run_takes_what_is_piped_and_the_others_where_a_dash_says_so(process):
     piped = b"A text from a pipe."
