@@ -1,7 +1,7 @@
 """One head of a model on one text in detail: its input, its projections, and its maps."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from attncli.models.taps import ProjectionInputs
 from attncli.record import AttentionRecord, Request
 from attncli.record.selection import Input, choose_head
 from attncli.text.tokens import Tokens
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

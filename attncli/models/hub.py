@@ -145,13 +145,15 @@ def _find_repository(name: str, repo: str, download: bool, sha256: str | None = 
     Raises NotOnThisMachine if the Hub can't be reached within seconds or gives nothing, and RequestError if the
     repository holds no model that attncli can read.
     """
-    from huggingface_hub import HfApi, constants, errors, snapshot_download, try_to_load_from_cache
+    from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, CONFIG_FILE)
     if isinstance(config, str) and is_complete(Path(config).parent):  # other programs may have downloaded fewer files
         return Place(name, Path(config).parent, "cache", sha256)
     if not download:
         raise NotOnThisMachine(f"model {name} ({repo}) is not on this machine: attncli run -m {name} downloads it")
+    from huggingface_hub import HfApi, constants, errors, snapshot_download
+
     hub, listed = constants.ENDPOINT, None
     try:
         listed = HfApi().model_info(repo, timeout=HUB_TIMEOUT).siblings or []
