@@ -27,6 +27,18 @@ SETTLE = """() => new Promise((done, fail) => {
   setTimeout(() => fail(new Error("nothing was drawn in 60 seconds")), 60_000);
 })"""
 
+# Until the page has heard of its new hash: the event may come later than what a test does next.
+GO = """at => new Promise((done) => {
+  const before = location.hash;
+  addEventListener("hashchange", () => done(), { once: true });
+  location.hash = at;
+  if (location.hash === before) done();
+})"""
+TRAVEL = """steps => new Promise((done) => {
+  addEventListener("hashchange", () => done(), { once: true });
+  history.go(steps);
+})"""
+
 # The text of the file that a button saves, caught on its way: a browser stops pages that save many files.
 CATCH = """(button, shiftKey) => new Promise((done) => {
   const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click];
@@ -135,7 +147,12 @@ class Opened:
 
     def go(self, at=""):
         """Go to another hash of the page that is open."""
-        self.tab.evaluate("at => { location.hash = at; }", at)
+        self.tab.evaluate(GO, at)
+        self.settle()
+
+    def travel(self, steps):
+        """Go back (-1) or forward (1) in the history."""
+        self.tab.evaluate(TRAVEL, steps)
         self.settle()
 
     def reload(self):

@@ -93,11 +93,9 @@ def test_a_link_is_followed_in_everything_that_can_be_and_a_scrolled_map_is_kept
     assert {(line["layer"], line["head"]) for line in page.marks("line")} == {(3, 2)}
 
     page.go("#layer=3")
-    page.tab.evaluate("location.hash = '#layer=1&view=matrix&head=7'")
-    page.settle()
+    page.go("#layer=1&view=matrix&head=7")
     assert {(cell["query"], cell["key"]) for cell in page.marks("rect")} and page.tab.input_value("#head") == "7"
-    page.tab.go_back()
-    page.settle()
+    page.travel(-1)
     assert page.tab.input_value("#layer") == "3" and page.marks("line")
 
     page.go("#view=matrix&cell=60")

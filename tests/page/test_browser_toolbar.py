@@ -160,10 +160,8 @@ def test_back_returns_from_the_head_that_a_thumbnail_opened(opened, random_maps,
     page.press("Enter")
     assert page.hash != model
     page.press("j", "d")  # which are no places to return to
-    page.tab.go_back()
-    page.settle()
+    page.travel(-1)
     assert page.hash == model
     assert page.scrolled()[1] == 30
-    page.tab.go_forward()
-    page.settle()
+    page.travel(1)
     assert page.hash["token"] == "0" and page.hash.get("view", "heads") == before
