@@ -129,7 +129,8 @@ def whole(command: str) -> tuple[str, str]:
 
 
 def without_rounding(text: str) -> str:
-    """The text with the size of rounding errors left out."""
+    """The text with the size of rounding errors left out, and the progress that a busy machine shows."""
+    text = re.sub(r"^attncli: [a-z]+: \d+( of \d+)?\n", "", text, flags=re.M)
     return re.sub(" +#e-#", " #e-#", MEASURED.sub(" #e-#", text))
 
 

@@ -45,7 +45,16 @@ def blocks():
 def test_commands_print_what_stands_under_them(block, before, request):
     if "smollm2" in block or "attncli generate" in block or "attncli sources" in block:
         request.getfixturevalue("smollm2_file")
-    assert without_rounding(session(commands(block), before)) == without_rounding(block)
+    printed, stated = without_rounding(session(commands(block), before)), without_rounding(block)
+    assert printed == stated or differ_in_last_digits(printed, stated)
+
+
+def differ_in_last_digits(printed, stated):
+    """Say whether only numbers differ, by one in their last digit: processors round differently."""
+    numbers = re.compile(r"\d+\.\d+")
+    pairs = zip(numbers.findall(printed), numbers.findall(stated), strict=False)
+    units = (abs(float(one) - float(other)) * 10 ** len(other.partition(".")[2]) for one, other in pairs)
+    return numbers.sub("#", printed) == numbers.sub("#", stated) and max(units, default=0.0) < 1.01
 
 
 def test_the_tables_of_fields_are_what_the_features_state():
