@@ -817,7 +817,10 @@ def _steps_table(
 
 
 def _heads_parts(writing: _Writing, units: bool) -> list[Table | TextLine]:
-    """Return the heads with edges far above usual at the most written tokens. units: True if shares are shown above."""
+    """Return a table of the heads with edges far above usual, those at the most written tokens first, and its meaning.
+
+    units: whether the table above it shows the shares of units.
+    """
     looks = writing.looks
     of_heads: dict[tuple[int, int], dict[int, Edge]] = defaultdict(dict)
     for row in range(looks.start, looks.start + len(writing.steps)):
