@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -521,14 +522,15 @@ class WrittenPane(Pane):
 
 
 class StatusPane(Pane):
-    """The model, the mask and other settings, and the model's prediction."""
+    """The model, the mask and other settings, and the model's prediction, which is whole where settings are cut."""
 
     def paint(self, answer: "ScreenContent", state: "ScreenState", canvas: Canvas) -> list[Text]:
         record, size = answer.record, record_size(answer.record)
         if record.part is not None and record.part.stretched:
             size = f"{len(record.tokens)} units of {record.part.tokens} tokens"
-        line = " · ".join([*self.explorer.settings(), size, *answer.said])
-        return [Text(canvas.within(line, canvas.width), canvas.strong)]
+        said = "".join(f" · {one}" for one in answer.said)
+        settings = canvas.within(" · ".join([*self.explorer.settings(), size]), max(canvas.width - cell_len(said), 0))
+        return [Text(canvas.within(settings + said, canvas.width), canvas.strong)]
 
     message = ""
 
