@@ -51,7 +51,7 @@ UP = {
     "divergence": "effect: change of the prediction without {0}, in nats; 0 is no change",
     "distance": "effect: distance that the last vectors move without {0}, as a share of their lengths; 0 is no change",
 }
-RANDOM_SPANS = 8  # random spans to compare with each part of a prompt
+RANDOM_SPANS = 5  # random spans to compare with each part of a prompt
 FROM_NOTHING = ("divergence", "distance")  # kinds that are 0 without a change, and never negative
 
 
