@@ -33,6 +33,7 @@ from attncli.attention.mistakes.steps import (
 )
 from attncli.attention.positions import Rotary, alibi_slopes
 from attncli.checks.code.calling import NO_FORMULA, Trial, difference
+from attncli.checks.code.names import PARTS
 
 CAUSAL: Replacement = {"seen": lambda seen: seen._replace(causal=True)}
 # Conventions, all of them right. A variant has one of each group; "" is the formula's own.
@@ -281,6 +282,39 @@ def sinks_part(sinks: Tensor) -> FormulaPart:
     return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten,))
 
 
+def unscaled_part() -> FormulaPart:
+    """Return scores without a scale, beside a learned bias for each distance   (Raffel et al. 2020, section 2.1)."""
+    return FormulaPart({"scores are not divided by √d_k, as in T5": {"scale": keep_scores}})
+
+
+def cosine_part(numbers: Iterable[float]) -> FormulaPart:
+    """Return cosines of queries and keys as scores, times one of these numbers   (Henry et al. 2020, equation 3)."""
+
+    def unit(query: Tensor, key: Tensor, axes: tuple[int | None, int | None] = (-1, -1)) -> tuple[Tensor, Tensor]:
+        made = [x if axis is None else F.normalize(x, dim=axis) for x, axis in zip((query, key), axes, strict=True)]
+        return made[0], made[1]
+
+    def times(scores: Tensor, sizes: Sizes, number: float) -> Tensor:
+        return scores * number
+
+    scales: dict[str, Replacement] = {
+        "": {"scale": keep_scores},
+        " divided by √d_k": {},
+        **{f" times {number:g}": {"scale": partial(times, number=number)} for number in numbers},
+    }
+
+    def wrong(name: str, says: str, *axes: tuple[int | None, int | None]) -> Mistake:
+        changes = [{"norm": partial(unit, axes=one), **scale} for one, scale in product(axes, scales.values())]
+        return mistake(name, says, "normalise both over the numbers of a head: dim=-1", "norm", *changes)
+
+    ways = {f"scores are cosines{name}": {"norm": unit, **scale} for name, scale in scales.items()}
+    mistakes = (
+        wrong("cosine of one side", "in which only queries or only keys have length 1", (-1, None), (None, -1)),
+        wrong("cosine over tokens", "that normalises over the tokens, not each vector", (-1, -2), (-2, -1), (-2, -2)),
+    )
+    return FormulaPart(ways, mistakes=mistakes)
+
+
 def norms_part(query: Sequence[Tensor], key: Sequence[Tensor]) -> FormulaPart:
     """Return norms of queries and keys, with the usual epsilons. query, key: a weight and, in a LayerNorm, a bias."""
     epsilons = (1e-6, 1e-5, torch.finfo(torch.float32).eps, torch.finfo(torch.float64).eps)
@@ -329,10 +363,10 @@ class NormedAffine(Affine):
         return super().__call__(self.norm(x))
 
 
-def residual_parts(norms: Sequence[Sequence[Tensor]]) -> list[FormulaPart]:
+def residual_parts(norms: Sequence[Sequence[Tensor]], crosses: bool) -> list[FormulaPart]:
     """Return parts around the attention: a residual sum, a norm of the input or the output, or both.
 
-    norms: each a weight and, in a LayerNorm, a bias.
+    norms: each a weight and, in a LayerNorm, a bias. crosses: a norm may be that of the queries' input alone.
     """
 
     def normalise(x: Tensor, norm: Sequence[Tensor], epsilon: float) -> Tensor:
@@ -341,8 +375,8 @@ def residual_parts(norms: Sequence[Sequence[Tensor]]) -> list[FormulaPart]:
             return F.rms_norm(x, x.shape[-1:], weight, epsilon)
         return F.layer_norm(x, x.shape[-1:], weight, bias[0], epsilon)
 
-    def first(by: Projections, norm: Callable[[Tensor], Tensor]) -> Projections:
-        made = {part: NormedAffine(*getattr(by, part)) for part in ("query", "key", "value")}
+    def first(by: Projections, norm: Callable[[Tensor], Tensor], parts: Sequence[str] = PARTS[:3]) -> Projections:
+        made = {part: NormedAffine(*getattr(by, part)) for part in parts}
         for one in made.values():
             one.norm = norm
         return by._replace(**made)
@@ -361,6 +395,13 @@ def residual_parts(norms: Sequence[Sequence[Tensor]]) -> list[FormulaPart]:
             },
             f"its output is {said}": {"finish": lambda x, q, layer=layer: layer(x)},
         }
+        of_query = {"projections": partial(first, norm=layer, parts=PARTS[:1])} if crosses else {}
+        if of_query:
+            ways[f"the input of its queries is {said}"] = of_query
+            ways[f"the input of its queries is {said}, and added to the output before that norm"] = {
+                **of_query,
+                "finish": torch.add,
+            }
     return [FormulaPart({name: way}, needed=True) for name, way in ways.items()]
 
 

@@ -24,6 +24,7 @@ from attncli.attention.mistakes import (
     Inputs,
     Masking,
     Mistake,
+    Projections,
     change_steps,
     with_mistakes,
 )
@@ -42,6 +43,10 @@ from attncli.checks.code.weights import WeightLayout, readings, unread_weights
 DTYPES = ("float64", "float32")
 SINKS, NORMS = re.compile(r"sinks?$"), re.compile(r"\b([qk])_?(?:norm|ln)\.(weight|bias)$")
 LAYER_NORM = re.compile(r"(?:norm|ln)\w*\.(weight|bias)$")
+COSINE = r"normalize\(|cosine"
+SMALL = (1.0, 2.0, 3.0)  # mostly numbers of dimensions
+TEMPERATURE = re.compile(r"temp|tau|scale", re.IGNORECASE)
+T5_BIAS = "relative_attention_bias"
 ROTARY = r"rope|rotary|rotate_half|freqs|inv_freq|\bcos\b"
 # Lines that compute or apply positions, with or without an effect.
 ROTATIONS = re.compile(r"\b(?:cos|sin|polar)\(")
@@ -174,6 +179,10 @@ class FilledSubject:
             parts.append(conventions.softcap_part(cap))
         elif "tanh(" in source:
             unknown = ["tanh: a softcap is recognized by a parameter or attribute named softcap"]
+        if re.search(COSINE, source):
+            named = [number for name, number in self.subject.numbers.items() if TEMPERATURE.search(name)]
+            written = {float(one) for one in (*named, *self.numbers) if one and one not in SMALL}
+            parts.append(conventions.cosine_part(sorted({*written, *(1 / one for one in written)})))
         self.around: list[FormulaPart] = []
         if first is None:
             return parts, unknown
@@ -189,7 +198,9 @@ class FilledSubject:
         left = [name for name in others if name not in (*sinks, *norms.values())]
         layers = {name.rpartition(".")[0] for name in left if LAYER_NORM.search(name)}
         pairs = [[self.weights[f"{x}.{y}"] for y in ("weight", "bias") if f"{x}.{y}" in left] for x in sorted(layers)]
-        self.around = conventions.residual_parts(pairs)
+        self.around = conventions.residual_parts(pairs, self.roles.crosses)
+        if any(T5_BIAS in name for name in left):
+            parts.append(conventions.unscaled_part())
         return parts, [*unknown, *left]
 
     def unused_parts(self, fit: Fit, trial: Trial) -> tuple[Mistake, ...]:
@@ -269,12 +280,14 @@ class FilledSubject:
         """
         found: list[list[Trial]] = []
         failed: list[Returned] = []
+        unlike: Projections | None = None
         for form, reading in product(self.forms(), self.readings):
             if any(makes_needless(trials[0], form, reading) for trials in found):
                 continue
             by = reading.read(self.weights) if reading else None
             if by and not form.roles.crosses and by.query.weight.shape[1] != by.key.weight.shape[1]:
-                continue  # keys can't be made of the queries' vectors
+                unlike = by  # keys can't be made of the queries' vectors
+                continue
             lengths = (True, False) if form.layout.has("token") else (True,)
             for crosses, dtype in product(lengths if form.roles.crosses else (False,), DTYPES):
                 trials: list[Trial] = []
@@ -289,6 +302,12 @@ class FilledSubject:
                 if len(trials) == 2 and trials[1].returned.error is not None:
                     refuse_second_call(trials[1].returned)
                 failed.append(trials[0].returned)
+        if not found and not failed and unlike is not None:
+            query, key = unlike.query.weight.shape[1], unlike.key.weight.shape[1]
+            raise RequestError(
+                f"{self.subject.name} makes queries of {query} numbers per token and keys of {key}, from one input: a "
+                "learned query, or keys made of a smaller vector, can't be checked"
+            )
         if not found and failed:
             # Report the call that came furthest. If several did, prefer an error that other arrays would not avoid.
             at = max(failed, key=lambda one: (one.line or 0, not re.match("RuntimeError|ValueError", one.error or "")))
@@ -341,12 +360,19 @@ class FilledSubject:
                         f"it has a window of {window} tokens, but no parameter or attribute named window: store the "
                         "number under that name, so that it can be compared"
                     )
+        for last, (_, base) in product((True, False), bases(self.parts) if first.form.roles.has("memory") else ()):
+            joined = [replace(one, inputs=with_queries_as_keys(one.inputs, last)) for one in tried[0]]
+            if all(one.fits(base) for one in joined):
+                raise RequestError(
+                    f"{self.subject.name} attends to its queries {'after' if last else 'before'} the memory, as a "
+                    "Perceiver resampler does, which can't be checked: give it keys and values from the memory alone"
+                )
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(
-                f"it is neither the formula nor a known mistake, and has parts that can't be checked "
-                f"({shorten(extra, 150)}): check the code without "
-                "them, or use attncli.testing.assert_no_leak on the whole model"
+                f"{self.subject.name} is neither the formula nor has a known mistake, and has parts that can't be "
+                f"checked ({shorten(extra, 150)}): check it without them, or the whole model with "
+                "attncli.testing.assert_no_leak"
             )
         self.precision = "float64"
         return replace(self.make_fit(first, (), (), RIGHT, RIGHT), known=False)
@@ -486,6 +512,14 @@ def refuse_second_call(returned: Returned) -> NoReturn:
 def describe_failure(returned: Returned) -> str:
     problem = "nothing that it returns has the output's shape" if returned.error is None else "it can't be run"
     return f"{problem}: {returned.describe()}"
+
+
+def with_queries_as_keys(inputs: Inputs, last: bool) -> Inputs:
+    """Return inputs whose keys and values also come from the queries' vectors, after those of the memory or before."""
+    if inputs.query.shape[-1] != inputs.key.shape[-1]:
+        return inputs
+    both = torch.cat([inputs.key, inputs.query] if last else [inputs.query, inputs.key], dim=-2)
+    return inputs._replace(key=both, value=both)
 
 
 def makes_needless(trial: Trial, form: CallForm, reading: WeightLayout | None) -> bool:

@@ -14,7 +14,7 @@ from attncli.checks.code.subject import Subject, is_number, is_required, is_vari
 INPUTS = ("query", "key", "value", "memory")
 MASKS = ("mask", "padding", "lengths", "memory_padding")
 NAMES = {
-    "query": "q query queries x_q xq q_x query_states target tgt decoder_state x1",
+    "query": "q query queries x_q xq q_x query_states target tgt decoder_state latents x1",
     "key": "k key keys x_k xk k_x key_states",
     "value": "v value values x_v xv v_x value_states",
     "memory": "memory context ctx encoder_output encoder_outputs enc_output encoder_out encoder_hidden_states "
@@ -41,7 +41,8 @@ NAMES = {
     "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v key_dim value_dim",
     "length": "max_len max_length block_size context_length seq_len max_seq_len n_ctx max_position_embeddings T",
     "window": "window window_size sliding_window attention_window",
-    "softcap": "softcap soft_cap logit_cap attn_logit_softcapping",
+    "softcap": "softcap soft_cap logit_cap attn_logit_softcapping attn_logit_softcap logit_softcap logits_soft_cap "
+    "attn_softcap score_cap",
     "bias": "bias attention_bias qkv_bias use_bias",
     "config": "config cfg args conf configuration",
     "index": "layer_idx layer_id",

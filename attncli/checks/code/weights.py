@@ -74,7 +74,8 @@ class WeightLayout:
         made = {part: self.linear(part, weights) for part in self.slots}
         for fused, inside in (("fused", PARTS[:3]), ("pair", PARTS[1:3])):
             if fused in made:
-                several = [None if x is None else self.take(x, len(inside)) for x in made[fused]]
+                width = (made["output"] if "output" in made else made["fused"]).weight.shape[1] if fused == "fused" else 0
+                several = [None if x is None else self.take(x, len(inside), width) for x in made[fused]]
                 made |= {part: Affine(*(x and x[at] for x in several)) for at, part in enumerate(inside)}  # type: ignore[arg-type]
         key = made["key"].weight
         identity = torch.eye(key.shape[0] if self.vector is None else key.shape[1], key.shape[1], dtype=key.dtype)
@@ -96,8 +97,10 @@ class WeightLayout:
             biases = [one.repeat(self.heads) for one in biases]
         return Affine(torch.cat(matrices), torch.cat(biases) if biases else None)
 
-    def take(self, fused: Tensor, count: int) -> list[Tensor]:
-        """Take several projections out of one matrix or bias."""
+    def take(self, fused: Tensor, count: int, queries: int) -> list[Tensor]:
+        """Take several projections out of one matrix or bias. queries: rows of the first, if keys have fewer."""
+        if self.order == "three" and 0 < len(fused) - queries < 2 * queries and (len(fused) - queries) % 2 == 0:
+            return list(fused.split([queries, *[(len(fused) - queries) // 2] * 2]))
         if self.order == "three":
             return list(fused.chunk(count))
         if self.order == "heads of three":
