@@ -151,7 +151,8 @@ def check(
         except RequestError as error:
             reason, *adapter = str(error).split("\n")
             if adapter:
-                notify("\n".join(["paste this adapter, and replace each ... in it:", *adapter]))
+                change = "replace each ... in it" if "..." in "".join(adapter) else "change what it passes or returns"
+                notify("\n".join([f"paste this adapter, and {change}:", *adapter]))
             raise RequestError(reason) from error
     holds = [one["holds"] for one in document["checks"]]
     if not document["right"] and False not in holds:

@@ -127,7 +127,7 @@ MISTAKES: tuple[Mistake, ...] = (
         "scale without root",
         "with scores divided by d_k or d_model, not by √d_k",
         "the root is forgotten, or √d_k divides the query, and then the scores once more",
-        "divide by √d_k",
+        "divide by √d_k, once",
         "scale",
         ({"scale": lambda scores, sizes: scores / sizes.d_k}, {"scale": lambda scores, sizes: scores / sizes.d_model}),
     ),
@@ -161,6 +161,7 @@ MISTAKES: tuple[Mistake, ...] = (
             {"normalise": steps.softmax_over(-2), "forbid": steps.keep},
             {"normalise": steps.softmax_over(-2, maximum=False)},
             {"normalise": steps.softmax_over(-2, of_rows=True)},
+            {"normalise": steps.softmax_without_keepdims("all", "column")},
         ),
     ),
     Mistake(
@@ -355,7 +356,7 @@ MISTAKES: tuple[Mistake, ...] = (
     # About the vectors: how heads are split and joined, and the projections.
     Mistake(
         "heads split by view",
-        "with heads that are split by view alone: each takes a piece of the text, not of the vectors",
+        "with heads that are split by view alone: each takes some of the tokens, not a piece of each vector",
         "view(batch, heads, tokens, d_k) of [batch, tokens, d_model]",
         "split only the last axis, then move the axis of the heads: view(batch, tokens, heads, d_k).transpose(1, 2)",
         "split",
@@ -450,7 +451,10 @@ MISTAKES: tuple[Mistake, ...] = (
         "the padding mask is put on the axis of the queries: unsqueeze(-1) instead of unsqueeze(-2)",
         "put the padding mask on the axis of the keys: [batch, 1, 1, key]",
         "padding",
-        ({"padding": lambda real: real[:, None, :, None]},),
+        (
+            {"padding": steps.padding_of_queries},
+            {"padding": steps.padding_of_queries, "hide": steps.filled_with(-1e9), "forbid": steps.keep},
+        ),
         needs="[PAD]",
     ),
     Mistake(

@@ -109,6 +109,11 @@ def of_another_text(
     return changed
 
 
+def padding_of_queries(real: Tensor) -> Tensor:
+    """Put a padding mask `[batch, token]` on the axis of the queries, `[batch, 1, query, 1]`."""
+    return real[:, None, :, None]
+
+
 def filled_with(number: float | None, most: bool = False) -> Callable[[Tensor, Tensor], Tensor]:
     """Fill hidden scores with a number; None: the lowest of the dtype. most: no lower than that of the dtype."""
     return partial(fill, number=number, most=most)

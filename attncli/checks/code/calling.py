@@ -411,7 +411,11 @@ class Trial:
             ignored = ours.nowhere.any(1) if ignored is None else ignored | ours.nowhere.any(1)
         sizes = ours.output.nan_to_num(posinf=0.0, neginf=0.0).abs().amax(-1, keepdim=True) / HUGE
         theirs, expected = (x / sizes.clamp(min=1.0) for x in (output, ours.output))
-        if difference(theirs, expected, ours.nowhere, ignored) <= self.tolerance:
+        gap, allowed = difference(theirs, expected, ours.nowhere, ignored), self.tolerance
+        if gap > allowed and self.dtype not in STEPS:  # a mistake that enlarges scores enlarges their rounding too
+            largest = [float(one.scores(inputs)[0].abs().max()) for one in (formula, RIGHT)]
+            allowed *= max(1.0, largest[0] / max(largest[1], 1e-9))
+        if gap <= allowed:
             return True
         # NaN in a fully masked row can spread to other rows.
         if not output.isnan().any():

@@ -49,7 +49,10 @@ def check_subject(subject: Subject, nowhere: choices.Nowhere, layers: RealLayers
             raise RequestError(advice) from error
         if not isinstance(error, NeedsAdapterError):
             raise
-        raise RequestError(f"{error}: paste an adapter below the code and check it\n{adapter(subject)}") from error
+        written = adapter(subject, error.of_weights)
+        if subject.name == "Adapter" and "..." not in written:
+            raise
+        raise RequestError(f"{error}: paste an adapter below the code and check it\n{written}") from error
 
 
 def advise_for_model(subject: Subject) -> str | None:
@@ -116,7 +119,7 @@ def check_attention(subject: Subject, nowhere: choices.Nowhere, layers: RealLaye
     return CheckResult(
         subject.name,
         tuple(checks),
-        tuple(describe_conventions(fit, checks)),
+        tuple(describe_conventions(fit, checks, attention.made)),
         tuple(diagnosis_of(one, subject) for one in mistakes),
         "" if mistakes else smallest,
         unchecked,
@@ -181,8 +184,11 @@ def is_never_given(parameter: Parameter, attention: FilledSubject, fit: Fit, che
     return not is_read and not is_variadic(parameter)
 
 
-def describe_conventions(fit: Fit, checks: Sequence[Finding]) -> list[str]:
-    """Describe how the code is called, and which conventions it has that differ from attncli's."""
+def describe_conventions(fit: Fit, checks: Sequence[Finding], made: dict[str, Any]) -> list[str]:
+    """Describe how the code is called, and which conventions it has that differ from attncli's.
+
+    made: the window and the softcap with which it was made.
+    """
     layout = fit.form.layout
     lines = [*fit.conventions, f"arrays are [{', '.join(layout.name.split())}]"]
     lines += (
@@ -191,5 +197,6 @@ def describe_conventions(fit: Fit, checks: Sequence[Finding]) -> list[str]:
     lines += [fit.reading.note] if fit.reading is not None and fit.reading.note else []
     masks = [describe_encodings(role, encodings) for role, encodings in fit.accepted.items()]
     lines += [mask.replace("query, key", "key, query") if layout.columns else mask for mask in masks]
+    lines += [f"made with {name}={value}" for name, value in made.items()]
     notes = [check.note for check in checks if check.name == NOWHERE and check.holds and check.note != GIVES_ZERO]
     return [*lines, *(f"{NOWHERE}: {note} (wrong with --nowhere zero)" for note in notes)]

@@ -173,7 +173,7 @@ def rotary_part(rates: Iterable[float], declared: str) -> FormulaPart:
                 "rotary on values",
                 "whose values are rotated too",
                 "rotate queries and keys, but not values",
-                "turn",
+                "turn values",
                 *({"place": turn, "weigh": partial(weigh_turned, turn=turn)} for turn in turns),
             ),
             mistake(
@@ -272,6 +272,17 @@ def sinks_part(sinks: Tensor) -> FormulaPart:
         column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
         return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
 
+    def shifted(scores: Tensor, sizes: Sizes) -> Tensor:
+        column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
+        return torch.softmax(torch.cat([column, scores], dim=-1), dim=-1)[..., :-1]
+
+    first = mistake(
+        "sinks before the keys",
+        "that puts the sink before the keys, and then drops the last key instead of the sink",
+        "append the sink after the keys, or drop the first column",
+        "normalise",
+        {"normalise": shifted, "forbid": keep},
+    )
     forgotten = mistake(
         "sinks left out",
         "without its sinks in the denominator of softmax",
@@ -279,7 +290,7 @@ def sinks_part(sinks: Tensor) -> FormulaPart:
         "normalise",
         {"normalise": RIGHT.normalise},
     )
-    return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten,))
+    return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten, first))
 
 
 def unscaled_part() -> FormulaPart:
@@ -304,7 +315,9 @@ def cosine_part(numbers: Iterable[float]) -> FormulaPart:
     }
 
     def wrong(name: str, says: str, *axes: tuple[int | None, int | None]) -> Mistake:
-        changes = [{"norm": partial(unit, axes=one), **scale} for one, scale in product(axes, scales.values())]
+        changes: list[Replacement] = [
+            {"norm": partial(unit, axes=one), **scale} for one, scale in product(axes, scales.values())
+        ]
         return mistake(name, says, "normalise both over the numbers of a head: dim=-1", "norm", *changes)
 
     ways = {f"scores are cosines{name}": {"norm": unit, **scale} for name, scale in scales.items()}

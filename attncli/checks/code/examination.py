@@ -27,7 +27,7 @@ LONG = 100
 NOWHERE, GIVES_NAN, GIVES_ZERO = "a fully masked row", "it gives NaN", "it gives 0"
 OVERFLOW = "overflow"  # in the error for a number that half precision can't represent
 WITH_CACHE = "steps with a cache"
-NO_SUCH_INPUT, NO_SUCH_MASK = "it takes no such input", "it takes no such mask"
+NO_SUCH_INPUT, NO_SUCH_MASK = "no way was found to give it such inputs", "it takes no such mask"
 SMALL = ((1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (5, 7))  # queries, keys
 SHOWN = 6  # numbers of an array that a message shows
 
@@ -409,7 +409,8 @@ class Examination:
                 made = inputs._replace(seen=Masking(padding=real)) if bool(real.any()) else None
             if made is None or self.form_for(made) is None:
                 continue
-            words = f"with {lengths[0]} queries and {lengths[1]} keys{hidden}"
+            queries_said = "1 query" if lengths[0] == 1 else f"{lengths[0]} queries"
+            words = f"with {queries_said} and {lengths[1]} key{'s' if lengths[1] > 1 else ''}{hidden}"
             if inputs.projections is None:
                 words += f" ({', '.join(f'{one} {show(getattr(inputs, one))}' for one in VECTORS)})"
             trial, ours = self.run(made), self.fit.formula(made)
@@ -424,7 +425,9 @@ class Examination:
                 place = torch.unravel_index(gaps.argmax(), gaps.shape)
                 one, other = float(trial.result.output[place]), float(ours.output[place])
                 digits = next((n for n in range(4, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
-                where = ", ".join(str(int(number)) for number in place)
+                layout = self.fit.form.layout  # the place in their array
+                places = {"1": 0, **dict(zip(layout.ours, map(int, place), strict=True))}
+                where = ", ".join(str(places[one]) for one in layout.name.split())
                 return f"{words}: output[{where}] is {one:.{digits}g}; the formula gives {other:.{digits}g}"
         return ""
 

@@ -108,7 +108,8 @@ class FilledSubject:
     """A subject, constructed and filled with random weights.
 
     parts: its parts that the formula lacks. around: residual sums and norms that it may have around its attention.
-    others: the names of anything else, such as weights without a known role. zeroed: those of these weights that change
+    others: the names of anything else, such as weights without a known role. made: the window and the softcap with
+    which it was made. zeroed: those of these weights that change
     its output, which are set to 0.
     precision: the dtype in which the subject computes internally, as far as known.
 
@@ -121,6 +122,7 @@ class FilledSubject:
         names.bind_weights(subject)
         self.roles = names.roles_of(subject.parameters)
         given = sizes.arguments_for(subject)
+        self.made = {name: one for name, one in given.items() if names.role_of(name) in ("window", "softcap")}
         subject.make(given)
         self.settle(sizes)
         if nowhere != "any" and not self.roles.masks:
@@ -146,7 +148,9 @@ class FilledSubject:
         if subject.weights:
             self.readings = readings(subject.weights, heads if type(heads) is int else None)
             if not self.readings:
-                raise NeedsAdapterError(f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O")
+                raise NeedsAdapterError(
+                    f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O", True
+                )
         self.parts, self.others = self.find_parts(numbers)
         self.zeroed: list[str] = []
 
@@ -341,6 +345,13 @@ class FilledSubject:
             if plain is None or first.result is None or difference(plain.output, first.result.output) > 0:
                 self.zeroed = unknown
                 return self.fit(self.trials())
+        for last, (_, base) in product((True, False), bases(self.parts) if first.form.roles.has("memory") else ()):
+            joined = [replace(one, inputs=with_queries_as_keys(one.inputs, last)) for one in tried[0]]
+            if all(one.fits(base) for one in joined):
+                raise RequestError(
+                    f"{self.subject.name} attends to its queries {'after' if last else 'before'} the memory, as a "
+                    "Perceiver resampler does, which can't be checked: give it keys and values from the memory alone"
+                )
         known = self.mistakes_of(first.form, 1 if first.reading is None else first.reading.heads)
         with_parts = [self.parts, *([*self.parts, part] for part in self.around)]
         variants = [conventions.candidates(tried[0], parts, known) for parts in with_parts]
@@ -360,13 +371,6 @@ class FilledSubject:
                         f"it has a window of {window} tokens, but no parameter or attribute named window: store the "
                         "number under that name, so that it can be compared"
                     )
-        for last, (_, base) in product((True, False), bases(self.parts) if first.form.roles.has("memory") else ()):
-            joined = [replace(one, inputs=with_queries_as_keys(one.inputs, last)) for one in tried[0]]
-            if all(one.fits(base) for one in joined):
-                raise RequestError(
-                    f"{self.subject.name} attends to its queries {'after' if last else 'before'} the memory, as a "
-                    "Perceiver resampler does, which can't be checked: give it keys and values from the memory alone"
-                )
         if self.parts or self.others:
             extra = ", ".join(self.others) or " or ".join(name for part in self.parts for name in part.ways)
             raise RequestError(

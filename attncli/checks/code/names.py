@@ -35,8 +35,10 @@ NAMES = {
     "attn_drop resid_dropout dropout_prob attn_pdrop resid_pdrop embd_pdrop attention_probs_dropout_prob",
     "d_model": "d_model k dim embed_dim embed_size embedding_dim emb_size emb_dim n_embd hidden_size hidden_dim hidden "
     "hid_dim units size d d_in d_out input_dim in_features in_dim input_size output_dim out_dim dim_model num_hiddens "
-    "n_embed query_size key_size value_size dim_q dim_in dim_out emb query_dim context_dim kdim vdim width channels",
-    "heads": "heads num_heads n_heads head_count h nhead n_head num_attention_heads head attn_heads head_num",
+    "n_embed query_size key_size value_size dim_q dim_in dim_out emb query_dim context_dim kdim vdim width channels "
+    "in_channels nx",
+    "heads": "heads num_heads n_heads head_count h nhead n_head num_attention_heads head attn_heads head_num "
+    "n_q_heads num_q_heads q_heads",
     "key_heads": "key_heads kv_heads num_kv_heads n_kv_heads num_key_value_heads n_kv_head groups num_groups",
     "head_dim": "d_k dk d_v dv head_dim head_size dim_head d_head dim_k dim_v key_dim value_dim",
     "length": "max_len max_length block_size context_length seq_len max_seq_len n_ctx max_position_embeddings T",
@@ -76,7 +78,11 @@ FRAME = re.compile(rf"^(?:{NOISE})|(?:{NOISE}|s)$")  # what names have around th
 
 
 class NeedsAdapterError(RequestError):
-    """The code is called in a way, or has weights, that its names do not explain."""
+    """The code is called in a way, or has weights, that its names do not explain. of_weights: it has such weights."""
+
+    def __init__(self, message: str, of_weights: bool = False) -> None:
+        super().__init__(message)
+        self.of_weights = of_weights
 
 
 class Roles(NamedTuple):
@@ -179,8 +185,11 @@ def bind_weights(subject: Subject) -> None:
     subject.bind(shapes, {name: value for name, value in held.items() if name not in shapes})
 
 
-def adapter(subject: Subject) -> str:
-    """Return an adapter of three lines to paste below the code. Each ... is to be filled in."""
+def adapter(subject: Subject, of_weights: bool) -> str:
+    """Return an adapter of three lines to paste below the code. Each ... is to be filled in.
+
+    of_weights: it names the layers again.
+    """
 
     def arguments(parameters: Iterable[Parameter], roles: Mapping[str, str], known: Mapping[str, Any]) -> str:
         by_name = [(one, role_of(one.name, roles)) for one in parameters]
@@ -188,7 +197,7 @@ def adapter(subject: Subject) -> str:
         return ", ".join(f"{name}={known.get(role or '', '...')}" for name, role in wanted)
 
     roles = {one.name: role_of(one.name, CALL_ROLES) for one in subject.parameters}
-    masks = {role: name for name, role in roles.items() if role in MASKS}
+    masks = {role: name for name, role in roles.items() if role in (*MASKS, "cache")}
     is_function = subject.kind == "function"
     vectors = [role for role in INPUTS if role in roles.values()]
     vectors = vectors if "query" in vectors and (not is_function or len(vectors) > 2) else ["x"]
@@ -202,7 +211,8 @@ def adapter(subject: Subject) -> str:
     made = arguments(subject.constructor, ROLES, values)
     parts = {part_of(name) for name in subject.weights}
     is_named = "fused" in parts or {"query", "key"} <= parts or {"query", "pair"} <= parts or not subject.weights
-    named = "" if is_named else "; self.q, self.k, self.v, self.out = ..."
+    named = "; self.q, self.k, self.v, self.out = ...  # its layers; without self.out if it has no W_O"
+    named = named if of_weights or not is_named else ""
     return (
         f"class Adapter({subject.name}):\n    def __init__(self, d_model, heads): super().__init__({made}){named}\n"
         f"    def forward(self, {head}): return super().forward({passed})"

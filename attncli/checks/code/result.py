@@ -80,9 +80,9 @@ class CheckResult:
             missed = f", but never called with {', '.join(self.unchecked)}" if self.unchecked else ""
             return f"right{zeroed}{missed}: {self.name} computes attention{under}"
         if not self.diagnosis:
-            names = ", ".join(wrong[:FEW]) + (", ..." if len(wrong) > FEW else "")
+            names = "; ".join(wrong[:FEW]) + ("; ..." if len(wrong) > FEW else "")
             count = f"{len(wrong)} of {len(self.checks)} checks ({names})"
-            return f"wrong{zeroed}: {self.name} differs in {count}, and no known mistake explains it"
+            return f"wrong{zeroed}: {self.name} fails {count}, and no known mistake explains it"
         return f"wrong{zeroed}: {self.name} computes attention {', and '.join(one.says for one in self.diagnosis)}"
 
     def document(self) -> dict[str, Any]:
@@ -113,9 +113,9 @@ MAKES_LAYER = re.compile(r"nn\.(Linear|Lazy|Dropout|Conv)|Linear\(|Dense\(")
 PATTERNS: dict[str, tuple[str, ...]] = {
     "score": (r"@[^)]*(transpose|\.mT|\.T\b|swapaxes|permute)", r"(matmul|bmm|einsum|tensordot)\("),
     "swap": (r"\bk\w*\s*[@,]\s*q",),
-    "scale": (r"sqrt", r"\*\*\s*-?\(?0?\.5", r"/\s*[\w.]*d"),
+    "scale": (r"sqrt", r"\*\*\s*\(?-?\s*(?:0?\.5|1\s*/\s*2)", r"[^/]/\s*[\w.]*d"),
     "temperature": (r"[*/]=?\s*\(?\d",),
-    "normalise": (r"softmax", r"exp\("),
+    "normalise": (r"softmax", r"\bsum\(", r"exp\("),
     "exp": (r"exp\(",),
     "hide": (r"masked_fill|\bwhere\(", r"-?1e\d|inf\b|finfo", r"mask.*[*+]|[*+].*mask"),
     "meaning": (r"mask\b.*[!=]=|~\s*\w*mask|mask\.logical_not", r"masked_fill|\bwhere\(|1(\.0)? - \w*mask"),
@@ -131,6 +131,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "key": (r"\bk(eys?)?\b[^=]*=(?!.*(memory|context))", r"(memory|context)\s*=\s*x\s*$"),
     "output": (r"return",),
     "projections": (r"\.weight\b|F\.linear|\blinear\(|@\s*self\.",),
+    "turn values": (r"(?:rope|rot|emb)\w*\(",),
     "turn": (r"sin|conj|polar|freqs_cis|rotate",),
     "dropout": (r"dropout",),
     "cap": (r"tanh",),

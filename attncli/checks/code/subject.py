@@ -332,7 +332,9 @@ class NoDropout(TorchFunctionMode):
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         if name in DROPOUTS:
             return args[0] if args else kwargs["input"]
-        if name == "scaled_dot_product_attention" and len(args) > 4:
+        if name == "multi_head_attention_forward" and len(args) > 10:
+            args = (*args[:10], 0.0, *args[11:])
+        elif name == "scaled_dot_product_attention" and len(args) > 4:
             args = (*args[:4], 0.0, *args[5:])
         elif name == "scaled_dot_product_attention":
             kwargs = kwargs | {"dropout_p": 0.0}

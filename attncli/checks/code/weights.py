@@ -74,7 +74,7 @@ class WeightLayout:
         made = {part: self.linear(part, weights) for part in self.slots}
         for fused, inside in (("fused", PARTS[:3]), ("pair", PARTS[1:3])):
             if fused in made:
-                width = (made["output"] if "output" in made else made["fused"]).weight.shape[1] if fused == "fused" else 0
+                width = made.get("output", made[fused]).weight.shape[1] if fused == "fused" else 0
                 several = [None if x is None else self.take(x, len(inside), width) for x in made[fused]]
                 made |= {part: Affine(*(x and x[at] for x in several)) for at, part in enumerate(inside)}  # type: ignore[arg-type]
         key = made["key"].weight
@@ -160,7 +160,10 @@ def readings(shapes: Mapping[str, Weight], heads: int | None) -> list[WeightLayo
     for part in PARTS[:2]:
         if not {part, "fused", *({"pair"} if part == "key" else ())} & slots.keys():
             names = shorten(", ".join(shapes) or "none", LISTED)
-            raise NeedsAdapterError(f"no name among the weights ({names}) shows the projection of the {part}")
+            for name, (shape, _) in shapes.items():
+                if len(shape) > 3 and part_of(name) in (part, "fused"):
+                    raise RequestError(f"{name} is the weight of a convolution, {list(shape)}, which can't be checked")
+            raise NeedsAdapterError(f"no name among the weights ({names}) shows the projection of the {part}", True)
     raw = any(shapes[name].owner == "" for slot in slots.values() for name in slot.weights)
     several = len(slots["query"].weights) if "query" in slots else 1  # a matrix for each head
     counts = (heads,) if heads else (several,) if several > 1 else HEADS

@@ -144,22 +144,22 @@ def test_parameters_that_were_never_given_stand_in_the_verdict():
 
 
 class Biased(Plain):
-    """Adds a learned number for each head and distance to the scores, as T5 does."""
+    """Adds a learned number for each head and distance to the scores."""
 
-    factor, is_read = 1.0, True
+    factor, is_read, name = 1.0, True, "distances"
 
     def __init__(self, d_model, num_heads):
         super().__init__(d_model, num_heads)
-        self.relative_attention_bias = nn.Embedding(32, num_heads)
+        setattr(self, self.name, nn.Embedding(32, num_heads))
 
     def attend(self, q, k, v):
         places = torch.arange(q.shape[-2])
-        bias = self.relative_attention_bias((places[:, None] - places).clamp(-15, 15) + 15).permute(2, 0, 1)
+        bias = getattr(self, self.name)((places[:, None] - places).clamp(-15, 15) + 15).permute(2, 0, 1)
         return kernel(self.factor * q, k, v, self.is_read * bias.to(q))
 
 
 def test_weights_of_unknown_meaning_are_set_to_0_and_named():
-    named = "relative_attention_bias.weight"
+    named = "distances.weight"
     found = attncli.check(Biased)
     assert found.right and found.zeroed == (named,)
     assert found.verdict.startswith(f"right with {named} set to 0: Biased computes attention"), found
@@ -168,6 +168,8 @@ def test_weights_of_unknown_meaning_are_set_to_0_and_named():
     assert wrong.verdict.startswith(f"wrong with {named} set to 0: Unscaled computes attention")
     unread = attncli.check(type("Unread", (Biased,), {"is_read": False}))
     assert unread.right and not unread.zeroed and unread.verdict.startswith("right: ")
+    t5 = attncli.check(type("T5", (Biased,), {"factor": 10**0.5, "name": "relative_attention_bias"}))
+    assert t5.right and "scores are not divided by √d_k, as in T5" in t5.conventions
 
 
 def test_a_query_that_may_see_nothing_is_a_convention_unless_the_user_says_otherwise():
