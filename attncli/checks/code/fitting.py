@@ -345,12 +345,15 @@ class FilledSubject:
             if plain is None or first.result is None or difference(plain.output, first.result.output) > 0:
                 self.zeroed = unknown
                 return self.fit(self.trials())
-        for last, (_, base) in product((True, False), bases(self.parts) if first.form.roles.has("memory") else ()):
-            joined = [replace(one, inputs=with_queries_as_keys(one.inputs, last)) for one in tried[0]]
-            if all(one.fits(base) for one in joined):
+        if first.form.roles.has("memory") and first.inputs.query.shape[-1] == first.inputs.key.shape[-1]:
+            joined = []
+            for one in tried[0]:
+                both = torch.cat([one.inputs.key, one.inputs.query], dim=-2)
+                joined.append(replace(one, inputs=one.inputs._replace(key=both, value=both)))
+            if any(all(one.fits(base) for one in joined) for _, base in bases(self.parts)):
                 raise RequestError(
-                    f"{self.subject.name} attends to its queries {'after' if last else 'before'} the memory, as a "
-                    "Perceiver resampler does, which can't be checked: give it keys and values from the memory alone"
+                    f"{self.subject.name} attends to its queries too, not to the memory alone, as a Perceiver "
+                    "resampler does: that can't be checked"
                 )
         known = self.mistakes_of(first.form, 1 if first.reading is None else first.reading.heads)
         with_parts = [self.parts, *([*self.parts, part] for part in self.around)]
@@ -516,14 +519,6 @@ def refuse_second_call(returned: Returned) -> NoReturn:
 def describe_failure(returned: Returned) -> str:
     problem = "nothing that it returns has the output's shape" if returned.error is None else "it can't be run"
     return f"{problem}: {returned.describe()}"
-
-
-def with_queries_as_keys(inputs: Inputs, last: bool) -> Inputs:
-    """Return inputs whose keys and values also come from the queries' vectors, after those of the memory or before."""
-    if inputs.query.shape[-1] != inputs.key.shape[-1]:
-        return inputs
-    both = torch.cat([inputs.key, inputs.query] if last else [inputs.query, inputs.key], dim=-2)
-    return inputs._replace(key=both, value=both)
 
 
 def makes_needless(trial: Trial, form: CallForm, reading: WeightLayout | None) -> bool:

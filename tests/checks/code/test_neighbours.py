@@ -90,3 +90,47 @@ def test_what_was_never_handed_in_stands_in_the_first_line():
         return neighbours.filled_function(query, key, value)
 
     assert attncli.check(attention).verdict.startswith("right, but never called with seed: ")
+
+
+class Resampler(neighbours.Base):
+    """Latents that attend to the memory and to themselves."""
+
+    def forward(self, latents, memory):
+        q, k, v = self.parts(latents, torch.cat([latents, memory], 1))
+        return self.glue(self.scores(q, k).softmax(-1) @ v)
+
+
+class Latent(nn.Module):
+    """Keys and values made of a smaller vector, as in multi-head latent attention."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.q_proj, self.o_proj = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.kv_a_proj, self.kv_b_proj = nn.Linear(dim, 6), nn.Linear(6, 2 * dim)
+
+    def forward(self, x):
+        k, v = self.kv_b_proj(self.kv_a_proj(x)).chunk(2, -1)
+        return self.o_proj((self.q_proj(x) @ k.mT).softmax(-1) @ v)
+
+
+class Convolved(nn.Module):
+    def __init__(self, in_channels):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Conv2d(in_channels, in_channels, 1) for _ in range(3))
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("thing", "said"),
+    [
+        (Resampler, "Resampler attends to its queries too, not to the memory alone"),
+        (Latent, "Latent makes queries of 80 numbers per token and keys of 6, from one input"),
+        (Convolved, r"q.weight is the weight of a convolution, \[80, 80, 1, 1\]"),
+    ],
+)
+def test_attention_of_another_form_is_refused_in_one_line_that_says_which(thing, said):
+    with pytest.raises(attncli.RequestError, match=said) as refused:
+        attncli.check(thing)
+    assert "adapter" not in str(refused.value)

@@ -1227,3 +1227,189 @@ class TextByTextOneMore(TextByText):
     """wrong"""
 
     more = 1
+
+
+def homework_heads_by_reshape(X, W_q, W_k, W_v, W_o, num_heads):
+    """heads split by view"""
+    tokens, size = X.shape
+    q, k, v = (np.reshape(X @ W, (num_heads, tokens, size // num_heads)) for W in (W_q, W_k, W_v))
+    scores = q @ k.transpose(0, 2, 1) / np.sqrt(size // num_heads)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(tokens, size) @ W_o
+
+
+def homework_divided_by_the_inverse(x, w_q, w_k, w_v):
+    """scale multiplied"""
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    a = q @ k.T / k.shape[-1] ** -0.5
+    a = np.exp(a - a.max(-1, keepdims=True))
+    return a / a.sum(-1, keepdims=True) @ v
+
+
+def homework_columns_of_all(x, w_q, w_k, w_v):
+    """softmax over queries"""
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    scores = q @ k.T / np.sqrt(k.shape[1])
+    e = np.exp(scores - scores.max())
+    return e / e.sum(axis=0) @ v
+
+
+# --- cosines, of queries and keys of length 1 ----------------------------------------------------------------
+
+
+class Cosines(Base):
+    """right"""
+
+    axes = (-1, -1)
+
+    def __init__(self, dim, heads, temperature=0.1):
+        super().__init__(dim, heads)
+        self.temperature = temperature
+
+    def forward(self, x):
+        q, k, v = self.parts(x)
+        q, k = (
+            one if axis is None else F.normalize(one, dim=axis) for one, axis in zip((q, k), self.axes, strict=True)
+        )
+        return self.glue((q @ k.mT / self.temperature).softmax(-1) @ v)
+
+
+class CosinesOfQueries(Cosines):
+    """cosine of one side"""
+
+    axes = (-1, None)
+
+
+class CosinesOfKeys(Cosines):
+    """cosine of one side"""
+
+    axes = (None, -1)
+
+
+class CosinesOverTokens(Cosines):
+    """cosine over tokens"""
+
+    axes = (-1, -2)
+
+
+def cosines(query, key, value):
+    """right"""
+    return (20 * F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT).softmax(-1) @ value
+
+
+def cosines_normalised_late(query, key, value):
+    """softmax twice"""
+    scores = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT
+    return scores.softmax(-1).softmax(-1) @ value
+
+
+# --- one matrix for the queries and fewer keys and values; a norm of the queries alone; sinks --------------------
+
+
+class FewKeysFused(nn.Module):
+    """right"""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.heads, self.size = num_heads, hidden_size // num_heads
+        self.query_key_value = nn.Linear(hidden_size, hidden_size + 4 * self.size)
+        self.dense = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, x):
+        both = self.query_key_value(x).split([self.heads * self.size, 2 * self.size, 2 * self.size], -1)
+        q, k, v = (one.unflatten(-1, (-1, self.size)).transpose(1, 2) for one in both)
+        k, v = (self.shared(one) for one in (k, v))
+        return self.dense(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+    def shared(self, x):
+        return x.repeat_interleave(self.heads // 2, 1)
+
+
+class FewKeysFusedInTurns(FewKeysFused):
+    """key heads in the wrong order"""
+
+    def shared(self, x):
+        return x.repeat(1, self.heads // 2, 1, 1)
+
+
+class QueriesNormed(Base):
+    """right"""
+
+    residual = False
+
+    def __init__(self, dim, heads):
+        super().__init__(dim, heads)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x, memory, memory_mask=None):
+        q, k, v = self.parts(self.norm(x), memory)
+        mask = None if memory_mask is None else memory_mask[:, None, None, :]
+        out = self.glue(F.scaled_dot_product_attention(q, k, v, mask))
+        return x + out if self.residual else out
+
+
+class QueriesNormedAndAdded(QueriesNormed):
+    """right"""
+
+    residual = True
+
+
+class QueriesNormedUnscaled(QueriesNormed):
+    """no scale"""
+
+    def parts(self, x, memory=None):
+        q, k, v = super().parts(x, memory)
+        return q * self.size**0.5, k, v
+
+
+class SinkBehind(Base):
+    """right"""
+
+    def __init__(self, dim, heads):
+        super().__init__(dim, heads)
+        self.sinks = nn.Parameter(torch.zeros(heads))
+
+    def forward(self, x):
+        q, k, v = self.parts(x)
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        scores = self.scores(q, k).masked_fill(~seen, -torch.inf)
+        return self.glue(self.weights(scores, self.sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)) @ v)
+
+    def weights(self, scores, sinks):
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+
+
+class SinkBefore(SinkBehind):
+    """sinks before the keys"""
+
+    def weights(self, scores, sinks):
+        return torch.cat([sinks, scores], -1).softmax(-1)[..., :-1]
+
+
+class SinkBeforeAndDropped(SinkBehind):
+    """right"""
+
+    def weights(self, scores, sinks):
+        return torch.cat([sinks, scores], -1).softmax(-1)[..., 1:]
+
+
+class DroppedInTraining(nn.Module):
+    """right"""
+
+    def __init__(self, dim, heads, dropout=0.1):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(dim, heads, dropout=dropout, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+class PaddedQueries(Base):
+    """[PAD] hidden as query"""
+
+    def forward(self, x, padding_mask=None):
+        q, k, v = self.parts(x)
+        scores = self.scores(q, k)
+        if padding_mask is not None:
+            scores = scores.masked_fill(padding_mask[:, None, :, None], -1e9)
+        return self.glue(scores.softmax(-1) @ v)
