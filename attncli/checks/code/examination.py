@@ -7,6 +7,7 @@ from functools import partial
 from itertools import accumulate, pairwise, product
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -422,7 +423,7 @@ class Examination:
                 gaps = (trial.result.output.double() - ours.output.double()).abs().nan_to_num(nan=torch.inf)
                 if ignored is not None:
                     gaps[ignored[:, None].expand(gaps.shape[:-1]) if gaps.dim() == 4 else ignored] = 0.0
-                place = torch.unravel_index(gaps.argmax(), gaps.shape)
+                place = np.unravel_index(int(gaps.argmax()), gaps.shape)  # torch's imports sympy
                 one, other = float(trial.result.output[place]), float(ours.output[place])
                 digits = next((n for n in range(4, 17) if f"{one:.{n}g}" != f"{other:.{n}g}"), 17)
                 layout = self.fit.form.layout  # the place in their array
