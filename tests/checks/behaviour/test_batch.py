@@ -266,11 +266,25 @@ def test_what_the_labels_leave_open_is_told():
     assert any("so does the prompt" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [(1 - REAL, "it is inverted"), (REAL.flip(1), "padded on the other side"), (REAL.roll(1, 1), "")],
+)
+def test_a_mask_that_is_inverted_or_of_the_other_side_is_told(mask, said):
+    [problem] = [
+        one.note
+        for one in check_batch(network("llama"), {"input_ids": RIGHT_PAD, "attention_mask": mask}).broken
+        if one.law == "attention_mask"
+    ]
+    assert "attention_mask hides " in problem and said in problem
+    assert said or not ("inverted" in problem or "other side" in problem)
+
+
 def test_end_tokens_inside_of_a_row_are_told():
     ids = IDS.clone()
     ids[0, 4] = network("llama").config.eos_token_id
     notes = [one.note for one in check_batch(network("llama"), {"input_ids": ids}).outcomes if one.holds is None]
-    assert any("1 end tokens lie inside rows" in note for note in notes)
+    assert any("1 end token inside rows" in note for note in notes)
 
 
 def test_documents_that_position_ids_do_not_tell_and_positions_that_count_pads_are_told():
