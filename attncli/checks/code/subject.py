@@ -107,6 +107,8 @@ class Subject:
         self.kind = "class" if inspect.isclass(thing) else "function" if inspect.isroutine(thing) else "object"
         code, called = type(thing) if self.kind == "object" else thing, thing
         if self.kind != "function":  # the forward of a module, bound
+            if not {"forward", "__call__"} & {*dir(code)}:
+                raise RequestError(f"{self.name} has neither forward nor __call__, so it is no attention")
             has_forward = issubclass(code, nn.Module) or "__call__" not in dir(code)
             called = types.MethodType(getattr(code, "forward" if has_forward else "__call__"), object())
         self.parameters = parameters_of(called)

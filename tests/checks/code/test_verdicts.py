@@ -543,6 +543,7 @@ class Unreadable(nn.Module):
         (lambda query, key, value: query.sum(), {}, "nothing that it returns has the output's shape: []"),
         (Unreadable, {}, "the weights of Unreadable don't fit together"),
         (3, {}, "is not a function, class or module, but"),
+        (type("Sizes", (), {}), {}, "Sizes has neither forward nor __call__"),
         (right, {"nowhere": "home"}, "home"),
         (UNSCALED, {"nowhere": "nan"}, "--nowhere has no effect, as unscaled takes no mask"),
     ],
