@@ -381,7 +381,13 @@ class Examination:
         ours, theirs = self.fit.formula(inputs).weights, trial.result.weights
         is_mean = theirs.shape[1] < ours.shape[1]
         gap = difference(theirs, ours.mean(1, keepdim=True) if is_mean else ours)
-        return Finding(name, gap <= trial.tolerance, gap, "their mean over heads" if is_mean else "")
+        note = "their mean over heads" if is_mean else ""
+        if gap > trial.tolerance and theirs.shape == ours.shape:
+            seen = ours > 0
+            scores = self.fit.formula.scores(inputs)[0]
+            is_scores = difference(theirs[seen], scores[seen]) <= trial.tolerance
+            note = "they are the scores, before softmax" if is_scores else note
+        return Finding(name, gap <= trial.tolerance, gap, note)
 
     def check_twice(self) -> Finding:
         """Compare two calls of one instance."""
@@ -437,8 +443,15 @@ def step_mistakes(formula: Formula, lengths: list[int]) -> list[Mistake]:
     """Return the mistakes that people make with a cache. lengths: the number of tokens in each step."""
 
     def place(x: Tensor, first: int) -> Tensor:
-        sizes = [size for size, end in zip(lengths, accumulate(lengths), strict=True) if end <= x.shape[-2]]
-        return torch.cat([formula.place(one, 0) for one in x.split(sizes or x.shape[-2], dim=-2)], dim=-2)
+        steps = x.split(sizes_of(x.shape[-2]) or x.shape[-2], dim=-2)
+        return torch.cat([formula.place(one, 0) for one in steps], dim=-2)
+
+    def sizes_of(tokens: int) -> list[int]:
+        return [size for size, end in zip(lengths, accumulate(lengths), strict=True) if end <= tokens]
+
+    def turned(pairs: Tensor, queries: int, keys: int) -> Tensor:
+        steps = torch.arange(keys).split(sizes_of(keys) or keys)
+        return pairs[..., torch.cat(steps[::-1]).argsort()]
 
     def among(change: Callable[[Tensor, int, int], Tensor]) -> Replacement:
         return {"seen": lambda seen: seen._replace(pairs=change(seen.pairs, *seen.pairs.shape[-2:]))}
@@ -464,6 +477,13 @@ def step_mistakes(formula: Formula, lengths: list[int]) -> list[Mistake]:
             "start positions at the length of the cache",
             "first",
             {"place": place},
+        ),
+        mistake(
+            "cache after the new tokens",
+            "that puts the cached keys after the new ones, so that the mask hides others",
+            "put the cached keys and values before the new ones: cat([past, new])",
+            "cache",
+            among(turned),
         ),
         mistake(
             "cache ignored",

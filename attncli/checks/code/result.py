@@ -73,7 +73,8 @@ class CheckResult:
 
     @property
     def verdict(self) -> str:
-        wrong = [check.name for check in self.checks if check.holds is False]
+        failed = [check for check in self.checks if check.holds is False]
+        wrong = [f"{one.name}: {one.note}" if one.note and len(failed) == 1 else one.name for one in failed]
         zeroed = f" with {', '.join(self.zeroed)} set to 0" if self.zeroed else ""
         if not wrong:
             under = f". Conventions: {'; '.join(self.conventions)}" if self.conventions else ""
@@ -134,6 +135,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "turn values": (r"(?:rope|rot|emb)\w*\(",),
     "turn": (r"sin|conj|polar|freqs_cis|rotate",),
     "dropout": (r"dropout",),
+    "cache": (r"\bk(eys?)?\w*\b.*(cat|concat\w*)\(",),
     "cap": (r"tanh",),
     "repeat": (r"repeat",),
     "flag": (r"\bif\b.*(need|return|output|use_cache|average)\w*",),

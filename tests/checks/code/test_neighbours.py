@@ -85,6 +85,15 @@ def test_the_advice_for_a_whole_model_works_when_followed():
             assert leaks and "breaks look-ahead" in str(error)
 
 
+def test_scores_that_are_returned_as_weights_are_told():
+    def attention(query, key, value):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        return scores.softmax(-1) @ value, scores
+
+    found = attncli.check(attention)
+    assert "fails 1 of 16 checks (returned weights: they are the scores, before softmax)" in found.verdict
+
+
 def test_what_was_never_handed_in_stands_in_the_first_line():
     def attention(query, key, value, seed=None):
         return neighbours.filled_function(query, key, value)

@@ -1071,7 +1071,7 @@ class StepsByConcat(Base):
 
 
 class StepsInTheWrongOrder(Steps):
-    """wrong"""
+    """cache after the new tokens"""
 
     def extend(self, cache, k, v):
         return torch.cat((k, cache[0]), 2), torch.cat((v, cache[1]), 2)
