@@ -86,8 +86,13 @@ def bases(parts: Sequence[FormulaPart]) -> Iterator[tuple[tuple[str, ...], Formu
             yield tuple(name for name in names if name), made
 
 
-def candidates(trials: Sequence[Trial], parts: Sequence[FormulaPart], known: Sequence[Mistake]) -> Iterator[Candidate]:
-    """Yield one mistake, the conventions, the formula with both, and the formula without the mistake."""
+def candidates(
+    trials: Sequence[Trial], parts: Sequence[FormulaPart], known: Sequence[Mistake], temperatures: bool
+) -> Iterator[Candidate]:
+    """Yield one mistake, the conventions, the formula with both, and the formula without the mistake.
+
+    temperatures: search for the temperature too, which takes hundreds of formulas.
+    """
     for part in parts:
         yield from with_part_mistakes(part, bases([one for one in parts if one is not part]))
     conventions = list(bases(parts))
@@ -95,7 +100,7 @@ def candidates(trials: Sequence[Trial], parts: Sequence[FormulaPart], known: Seq
         if is_causal(names) or shows_unmasked(mistake) or trials[0].inputs.seen.padding is not None:
             yield from (((mistake,), names, made, base) for made in with_mistakes(base, (mistake,)))
     temperature = next(mistake for mistake in MISTAKES if mistake.name == TEMPERATURE)
-    for names, base in conventions:
+    for names, base in conventions if temperatures else ():
         nearest = partial(with_temperature, temperature=nearest_temperature(trials[0], base))
         made = change_steps(base, {"scale": nearest})
         if made is not None:

@@ -25,6 +25,7 @@ SCORES, HIGHEST = 2000.0, 8000.0  # exp overflows in float64 from 710 on, and -1
 SCALE = 0.4  # differs from 1 / √d_k
 TRIES, MOST, SEEDS = 6, 1e6, range(5, 15)
 LONG = 100
+MUCH = 1e5  # larger outputs are said beside their difference
 NOWHERE, GIVES_NAN, GIVES_ZERO = "a fully masked row", "it gives NaN", "it gives 0"
 OVERFLOW = "overflow"  # in the error for a number that half precision can't represent
 WITH_CACHE = "steps with a cache"
@@ -177,8 +178,9 @@ class Examination:
         ours, unread = self.fit.formula(inputs), calling.padded_queries(inputs)
         if ours.nowhere is not None:
             unread = unread | ours.nowhere.any(1)
-        gap = difference(trial.result.output, ours.output, ignored=unread)
-        return Finding(name, gap <= trial.tolerance, gap)
+        gap, largest = difference(trial.result.output, ours.output, ignored=unread), float(ours.output.abs().max())
+        note = f"of outputs up to {largest:.0e}" if largest > MUCH and gap <= trial.tolerance else ""
+        return Finding(name, gap <= trial.tolerance, gap, note)
 
     # --- shapes -------------------------------------------------------------------------------------------
 
@@ -246,7 +248,7 @@ class Examination:
             self.of_steps = [
                 one
                 for one in step_mistakes(formula, lengths)
-                if all(trial.fits(replace(formula, **one.changes[0])) for trial in trials)
+                if any(all(trial.fits(replace(formula, **change)) for trial in trials) for change in one.changes)
             ]
         return Finding(name, gap <= max(one.tolerance for one in trials), gap)
 
@@ -373,21 +375,27 @@ class Examination:
     # --- other outputs ------------------------------------------------------------------------------------
 
     def check_weights(self) -> Finding:
-        """Compare the second output, if it has the shape of weights."""
-        name, inputs = "returned weights", self.draw(seed=11)
-        trial = self.run(inputs)
-        if trial.result is None or not trial.result.weights.numel():
-            return Finding(name, None, note="it returns none")
-        ours, theirs = self.fit.formula(inputs).weights, trial.result.weights
-        is_mean = theirs.shape[1] < ours.shape[1]
-        gap = difference(theirs, ours.mean(1, keepdim=True) if is_mean else ours)
-        note = "their mean over heads" if is_mean else ""
-        if gap > trial.tolerance and theirs.shape == ours.shape:
-            seen = ours > 0
-            scores = self.fit.formula.scores(inputs)[0]
-            is_scores = difference(theirs[seen], scores[seen]) <= trial.tolerance
-            note = "they are the scores, before softmax" if is_scores else note
-        return Finding(name, gap <= trial.tolerance, gap, note)
+        """Compare the second output, if it has the shape of weights, without a mask and with one."""
+        name, plain, note, gap = "returned weights", self.draw(seed=11), "it returns none", None
+        masked = self.masked_somehow(plain) if self.fit.accepted else plain
+        for inputs in (plain, masked):
+            trial = self.run(inputs)
+            if trial.result is None or not trial.result.weights.numel():
+                return Finding(name, None, note=note)
+            result, theirs, unread = self.fit.formula(inputs), trial.result.weights, calling.padded_queries(inputs)
+            if result.nowhere is not None:
+                unread = unread | result.nowhere.any(1)
+            is_mean = theirs.shape[1] < result.weights.shape[1]
+            ours = result.weights.mean(1, keepdim=True) if is_mean else result.weights
+            note, gap = "their mean over heads" if is_mean else "", difference(theirs, ours, ignored=unread)
+            if gap > trial.tolerance:
+                seen, scores = ours > 0, self.fit.formula.scores(inputs)[0]
+                if inputs is masked and masked is not plain:
+                    note = "they are not those under the mask"
+                elif theirs.shape == scores.shape and difference(theirs[seen], scores[seen]) <= trial.tolerance:
+                    note = "they are the scores, before softmax"
+                return Finding(name, False, gap, note)
+        return Finding(name, True, gap, note)
 
     def check_twice(self) -> Finding:
         """Compare two calls of one instance."""
@@ -414,8 +422,8 @@ class Examination:
             elif hidden:
                 real = torch.arange(lengths[1])[None] != (0 if self.causal else lengths[1] - 1)
                 made = inputs._replace(seen=Masking(padding=real)) if bool(real.any()) else None
-            if made is None or self.form_for(made) is None:
-                continue
+            if made is None or self.form_for(made) is None or (hidden.endswith("mask") and lengths[0] == 1):
+                continue  # the causal mask of one query hides nothing
             queries_said = "1 query" if lengths[0] == 1 else f"{lengths[0]} queries"
             words = f"with {queries_said} and {lengths[1]} key{'s' if lengths[1] > 1 else ''}{hidden}"
             if inputs.projections is None:
@@ -463,6 +471,7 @@ def step_mistakes(formula: Formula, lengths: list[int]) -> list[Mistake]:
             "after a cache the queries are the last tokens: use tril(keys - queries), not is_causal=True",
             "first",
             among(lambda pairs, queries, keys: causal_mask(queries, keys, first=0)),
+            among(lambda pairs, queries, keys: pairs if queries == 1 else causal_mask(queries, keys, first=0)),
         ),
         mistake(
             "future of a step",

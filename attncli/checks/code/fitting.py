@@ -357,7 +357,7 @@ class FilledSubject:
                 )
         known = self.mistakes_of(first.form, 1 if first.reading is None else first.reading.heads)
         with_parts = [self.parts, *([*self.parts, part] for part in self.around)]
-        variants = [conventions.candidates(tried[0], parts, known) for parts in with_parts]
+        variants = [conventions.candidates(tried[0], parts, known, parts is self.parts) for parts in with_parts]
         if not self.zeroed:
             variants.append(conventions.pairs_of(self.parts, known))
         for mistakes, under, formula, base in islice(chain.from_iterable(variants), SEARCH):
@@ -410,6 +410,8 @@ class FilledSubject:
 
     def fit_mask(self, fit: Fit, role: str, own: bool) -> Fit:
         known = [one for one in calling.encodings(role, self.roles.declared(role)) if own or "query" in one.shape]
+        if not fit.form.layout.has("token"):  # a mask [query, key] with one query is one that all texts share
+            known = [one for one in known if "query" not in one.shape or "batch" in one.shape]
         taken: list[Trial] = []
         # Some code takes a mask only if a batch has as many texts as heads. A mask that it applies to the queries
         # instead of the memory fits only a memory of the same length.
@@ -497,7 +499,8 @@ class FilledSubject:
     def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int, crosses: bool) -> Iterator[Trial]:
         """Yield a trial with a random mask, if this encoding can express it."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
-        crosses = crosses and fit.crosses and ("query" in encoding.shape or role == "memory_padding")
+        of_queries = "query" in encoding.shape or role == "memory_padding" or not form.layout.has("token")
+        crosses = crosses and fit.crosses and of_queries
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
         (texts, queries), keys = (inputs.query.shape[0], inputs.query.shape[-2]), inputs.key.shape[-2]
         causal = is_causal(fit.conventions)

@@ -253,13 +253,16 @@ class ModuleSizes(NamedTuple):
         return arguments
 
 
-def part_of(name: str) -> str | None:
-    """Return the part that a tensor belongs to, by its name; None if the name does not show it."""
+def part_of(name: str, certain: bool = False) -> str | None:
+    """Return the part that a tensor belongs to, by its name; None if the name does not show it.
+
+    "proj", "fc" or "dense" alone is the output projection. certain: then it is None.
+    """
     layer = re.sub(r"\.(weight|bias)$", "", name)
     for word in reversed([re.sub(r"[^a-z]", "", word.lower()) for word in layer.split(".")]):
         bare = word
         while bare and bare not in PART_OF and (shorter := FRAME.sub("", bare, count=1)) != bare:
             bare = shorter
         if word and (not bare or bare in PART_OF):
-            return PART_OF.get(bare, "output")  # "proj", "fc" or "dense" alone is the output projection
+            return PART_OF.get(bare, None if certain else "output")
     return None

@@ -75,6 +75,8 @@ class WeightLayout:
         for fused, inside in (("fused", PARTS[:3]), ("pair", PARTS[1:3])):
             if fused in made:
                 width = made.get("output", made[fused]).weight.shape[1] if fused == "fused" else 0
+                if any("kqv" in name.lower() for name in self.slots[fused].weights):  # in the order of its name
+                    inside = ("key", "query", "value")
                 several = [None if x is None else self.take(x, len(inside), width) for x in made[fused]]
                 made |= {part: Affine(*(x and x[at] for x in several)) for at, part in enumerate(inside)}  # type: ignore[arg-type]
         key = made["key"].weight
@@ -202,6 +204,9 @@ def additive_readings(shapes: Mapping[str, Weight], vector: str) -> list[WeightL
 def find_slots(shapes: Mapping[str, Weight]) -> dict[str, Slot]:
     """Find the tensors of every part by their names. Four layers with numbers only are query, key, value and output."""
     parts = {name: part_of(name) for name in shapes}
+    certain = {name: part_of(name, certain=True) for name in shapes}
+    if "output" in certain.values():  # then fc1 and linear2 belong to a feed-forward network
+        parts = certain
     if not {"query", "fused"} & {*parts.values()}:  # layers such as linears.0 to linears.3
         unnamed = [name for name, part in parts.items() if part in (None, "output")]
         found = {name: match for name in unnamed if (match := re.fullmatch(r"(.*?)(\d+)(\.weight|\.bias)?", name))}

@@ -94,6 +94,17 @@ def test_scores_that_are_returned_as_weights_are_told():
     assert "fails 1 of 16 checks (returned weights: they are the scores, before softmax)" in found.verdict
 
 
+def test_weights_that_are_returned_without_the_mask_are_told():
+    def attention(query, key, value, mask=None):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        weights = scores.softmax(-1)
+        hidden = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+        return hidden.softmax(-1) @ value, weights
+
+    found = attncli.check(attention)
+    assert "(returned weights: they are not those under the mask)" in found.verdict
+
+
 def test_what_was_never_handed_in_stands_in_the_first_line():
     def attention(query, key, value, seed=None):
         return neighbours.filled_function(query, key, value)

@@ -1028,6 +1028,13 @@ class StepsFromTheFirstKey(Steps):
         return torch.ones(queries, keys, dtype=torch.bool).tril()
 
 
+class SeveralStepsFromTheFirstKey(Steps):
+    """causal from the first key"""
+
+    def seen(self, queries, keys):
+        return torch.ones(queries, keys, dtype=torch.bool).tril(0 if queries > 1 else keys)
+
+
 class StepsSeeTheFuture(Steps):
     """future of a step"""
 
@@ -1413,3 +1420,53 @@ class PaddedQueries(Base):
         if padding_mask is not None:
             scores = scores.masked_fill(padding_mask[:, None, :, None], -1e9)
         return self.glue(scores.softmax(-1) @ v)
+
+
+class KeysFirst(Base):
+    """right"""
+
+    order = (0, 1, 2)
+
+    def __init__(self, dim, heads):
+        super().__init__(dim, heads)
+        del self.q, self.k, self.v
+        self.kqv = nn.Linear(dim, 3 * dim)
+
+    def forward(self, x):
+        parts = [self.cut(one) for one in self.kqv(x).chunk(3, -1)]
+        k, q, v = (parts[place] for place in self.order)
+        return self.glue(self.scores(q, k).softmax(-1) @ v)
+
+
+class KeysFirstForgotten(KeysFirst):
+    """q and k swapped"""
+
+    order = (1, 0, 2)
+
+
+# --- one query, and a mask for each text ---------------------------------------------------------------------
+
+
+class OneQuery(nn.Module):
+    """right"""
+
+    def __init__(self, query_size, key_size, num_hiddens):
+        super().__init__()
+        self.W_q, self.W_k = nn.Linear(query_size, num_hiddens), nn.Linear(key_size, num_hiddens)
+        self.w_v = nn.Linear(num_hiddens, 1, bias=False)
+
+    def of_texts(self, mask):
+        return mask
+
+    def forward(self, query, keys, mask=None):
+        scores = self.w_v(torch.tanh(self.W_q(query)[:, None] + self.W_k(keys)))[..., 0]
+        if mask is not None:
+            scores = scores.masked_fill(~self.of_texts(mask), -torch.inf)
+        return (scores.softmax(-1)[:, None] @ keys)[:, 0]
+
+
+class OneQueryOneMask(OneQuery):
+    """wrong"""
+
+    def of_texts(self, mask):
+        return mask[:1]
