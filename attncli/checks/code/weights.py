@@ -26,7 +26,10 @@ ORDERS = {
     "three": "",
     "heads of three": "in the fused matrix each head has its query, key and value together",
     "heads in turns": "in the fused matrix query, key and value take turns",
+    "query, key": "one matrix for the query and the key, one behind the other",
+    "key, query": "one matrix for the key and the query, one behind the other",
 }
+FUSED = [*ORDERS][:3]  # the others are orders of the columns: W [q; k] = W_Q q + W_K k
 HEADS = (1, 2, 4, 8, 16)  # tried if the number of heads is unknown
 
 
@@ -97,7 +100,11 @@ class WeightLayout:
         if self.shared and part != "output":
             matrices = [torch.kron(torch.eye(self.heads, dtype=one.dtype), one) for one in matrices]
             biases = [one.repeat(self.heads) for one in biases]
-        return Affine(torch.cat(matrices), torch.cat(biases) if biases else None)
+        weight, bias = torch.cat(matrices), torch.cat(biases) if biases else None
+        if self.order not in FUSED:
+            weight = weight.chunk(2, dim=1)[self.order.split(", ").index(part)]
+            bias = bias if part == "query" else None
+        return Affine(weight, bias)
 
     def take(self, fused: Tensor, count: int, queries: int) -> list[Tensor]:
         """Take several projections out of one matrix or bias. queries: rows of the first, if keys have fewer."""
@@ -169,7 +176,7 @@ def readings(shapes: Mapping[str, Weight], heads: int | None) -> list[WeightLayo
     raw = any(shapes[name].owner == "" for slot in slots.values() for name in slot.weights)
     several = len(slots["query"].weights) if "query" in slots else 1  # a matrix for each head
     counts = (heads,) if heads else (several,) if several > 1 else HEADS
-    orders = list(ORDERS) if {"fused", "pair"} & slots.keys() else ["three"]
+    orders = FUSED if {"fused", "pair"} & slots.keys() else ["three"]
     every = product((False, True), orders, (True, False) if raw else (False,), counts)
     made = [WeightLayout(shapes, slots, count, order, turned, shared) for shared, order, turned, count in every]
     return [one for one in made if one.is_possible() and not (one.shared and one.heads == 1)]
@@ -197,6 +204,9 @@ def additive_readings(shapes: Mapping[str, Weight], vector: str) -> list[WeightL
         matrices = [name for name, weight in others.items() if len(weight.shape) == 2]
         biases = [[bias for bias in others if bias == re.sub("weight$", "bias", x) != x] for x in matrices]
         pair = [Slot((x,), tuple(b)) for x, b in zip(matrices, biases, strict=True)]
+        if len(pair) == 1:
+            both = {"query": pair[0], "key": pair[0]}
+            return [WeightLayout(shapes, both, 1, order, vector=vector) for order in [*ORDERS][3:]]
         orders = list(permutations(pair)) if len(pair) == 2 else []
     return [WeightLayout(shapes, dict(zip(PARTS, both, strict=False)), 1, vector=vector) for both in orders]
 

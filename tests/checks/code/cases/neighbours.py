@@ -1470,3 +1470,25 @@ class OneQueryOneMask(OneQuery):
 
     def of_texts(self, mask):
         return mask[:1]
+
+
+class OneMatrix(nn.Module):
+    """right"""
+
+    between = staticmethod(torch.tanh)
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.attn, self.v = nn.Linear(2 * hidden_dim, hidden_dim), nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, hidden, encoder_outputs, mask=None):
+        both = torch.cat([hidden[:, None].expand_as(encoder_outputs), encoder_outputs], -1)
+        scores = self.v(self.between(self.attn(both)))[..., 0]
+        scores = scores if mask is None else scores.masked_fill(mask == 0, -1e10)
+        return (scores.softmax(-1)[:, None] @ encoder_outputs)[:, 0]
+
+
+class OneMatrixWithoutTanh(OneMatrix):
+    """tanh left out"""
+
+    between = staticmethod(torch.nn.Identity())
