@@ -272,21 +272,18 @@ def softcap_part(cap: float) -> FormulaPart:
 
 
 def sinks_part(sinks: Tensor) -> FormulaPart:
-    def normalise(scores: Tensor, sizes: Sizes) -> Tensor:
+    def normalise(scores: Tensor, sizes: Sizes, before: bool = False) -> Tensor:
         """Take softmax with one more score per head, of no key   (gpt-oss; Xiao et al. 2024, equation 2)."""
         column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
-        return torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)[..., :-1]
+        both = [column, scores] if before else [scores, column]
+        return torch.softmax(torch.cat(both, dim=-1), dim=-1)[..., :-1]
 
-    def shifted(scores: Tensor, sizes: Sizes) -> Tensor:
-        column = sinks.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
-        return torch.softmax(torch.cat([column, scores], dim=-1), dim=-1)[..., :-1]
-
-    first = mistake(
+    shifted = mistake(
         "sinks before the keys",
         "that puts the sink before the keys, and then drops the last key instead of the sink",
         "append the sink after the keys, or drop the first column",
         "normalise",
-        {"normalise": shifted, "forbid": keep},
+        {"normalise": partial(normalise, before=True), "forbid": keep},
     )
     forgotten = mistake(
         "sinks left out",
@@ -295,7 +292,7 @@ def sinks_part(sinks: Tensor) -> FormulaPart:
         "normalise",
         {"normalise": RIGHT.normalise},
     )
-    return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten, first))
+    return FormulaPart({"each head has a sink": {"normalise": normalise}}, True, (forgotten, shifted))
 
 
 def unscaled_part() -> FormulaPart:

@@ -108,9 +108,8 @@ class FilledSubject:
     """A subject, constructed and filled with random weights.
 
     parts: its parts that the formula lacks. around: residual sums and norms that it may have around its attention.
-    others: the names of anything else, such as weights without a known role. made: the window and the softcap with
-    which it was made. zeroed: those of these weights that change
-    its output, which are set to 0.
+    others: the names of anything else, such as weights without a known role. zeroed: those of these weights that change
+    its output, which are set to 0. made: the window and the softcap with which it was made.
     precision: the dtype in which the subject computes internally, as far as known.
 
     Raises RequestError if it can't be made, or its parameters or weights have unknown roles.
@@ -149,7 +148,7 @@ class FilledSubject:
             self.readings = readings(subject.weights, heads if type(heads) is int else None)
             if not self.readings:
                 raise NeedsAdapterError(
-                    f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O", True
+                    f"the weights of {subject.name} don't fit together as W_Q, W_K, W_V and W_O", of_weights=True
                 )
         self.parts, self.others = self.find_parts(numbers)
         self.zeroed: list[str] = []
@@ -499,8 +498,8 @@ class FilledSubject:
     def try_mask(self, fit: Fit, role: str, encoding: Encoding, texts: int, crosses: bool) -> Iterator[Trial]:
         """Yield a trial with a random mask, if this encoding can express it."""
         form = fit.form._replace(encodings={**fit.form.encodings, role: encoding})
-        of_queries = "query" in encoding.shape or role == "memory_padding" or not form.layout.has("token")
-        crosses = crosses and fit.crosses and of_queries
+        may_cross = "query" in encoding.shape or role == "memory_padding" or not form.layout.has("token")
+        crosses = crosses and fit.crosses and may_cross
         inputs = self.draw(form, fit.reading, crosses, seed=2, batch=texts)
         (texts, queries), keys = (inputs.query.shape[0], inputs.query.shape[-2]), inputs.key.shape[-2]
         causal = is_causal(fit.conventions)

@@ -211,8 +211,8 @@ def adapter(subject: Subject, of_weights: bool) -> str:
     made = arguments(subject.constructor, ROLES, values)
     parts = {part_of(name) for name in subject.weights}
     is_named = "fused" in parts or {"query", "key"} <= parts or {"query", "pair"} <= parts or not subject.weights
-    named = "; self.q, self.k, self.v, self.out = ...  # its layers; without self.out if it has no W_O"
-    named = named if of_weights or not is_named else ""
+    layers = "; self.q, self.k, self.v, self.out = ...  # its layers; without self.out if it has no W_O"
+    named = layers if of_weights or not is_named else ""
     return (
         f"class Adapter({subject.name}):\n    def __init__(self, d_model, heads): super().__init__({made}){named}\n"
         f"    def forward(self, {head}): return super().forward({passed})"

@@ -26,10 +26,11 @@ ORDERS = {
     "three": "",
     "heads of three": "in the fused matrix each head has its query, key and value together",
     "heads in turns": "in the fused matrix query, key and value take turns",
+}
+COLUMNS = {  # orders in one matrix of additive attention: W [q; k] = W_Q q + W_K k
     "query, key": "one matrix for the query and the key, one behind the other",
     "key, query": "one matrix for the key and the query, one behind the other",
 }
-FUSED = [*ORDERS][:3]  # the others are orders of the columns: W [q; k] = W_Q q + W_K k
 HEADS = (1, 2, 4, 8, 16)  # tried if the number of heads is unknown
 
 
@@ -61,7 +62,7 @@ class WeightLayout:
     def note(self) -> str:
         """Return what it assumes, or ""."""
         assumed = {
-            ORDERS[self.order]: True,
+            (ORDERS | COLUMNS)[self.order]: True,
             "all heads share one projection": self.shared,
             "W is used as x W": self.transposed,
             "there is no W_O": "output" not in self.slots and self.heads > 1,
@@ -101,7 +102,7 @@ class WeightLayout:
             matrices = [torch.kron(torch.eye(self.heads, dtype=one.dtype), one) for one in matrices]
             biases = [one.repeat(self.heads) for one in biases]
         weight, bias = torch.cat(matrices), torch.cat(biases) if biases else None
-        if self.order not in FUSED:
+        if self.order in COLUMNS:
             weight = weight.chunk(2, dim=1)[self.order.split(", ").index(part)]
             bias = bias if part == "query" else None
         return Affine(weight, bias)
@@ -172,11 +173,12 @@ def readings(shapes: Mapping[str, Weight], heads: int | None) -> list[WeightLayo
             for name, (shape, _) in shapes.items():
                 if len(shape) > 3 and part_of(name) in (part, "fused"):
                     raise RequestError(f"{name} is the weight of a convolution, {list(shape)}, which can't be checked")
-            raise NeedsAdapterError(f"no name among the weights ({names}) shows the projection of the {part}", True)
+            reason = f"no name among the weights ({names}) shows the projection of the {part}"
+            raise NeedsAdapterError(reason, of_weights=True)
     raw = any(shapes[name].owner == "" for slot in slots.values() for name in slot.weights)
     several = len(slots["query"].weights) if "query" in slots else 1  # a matrix for each head
     counts = (heads,) if heads else (several,) if several > 1 else HEADS
-    orders = FUSED if {"fused", "pair"} & slots.keys() else ["three"]
+    orders = list(ORDERS) if {"fused", "pair"} & slots.keys() else ["three"]
     every = product((False, True), orders, (True, False) if raw else (False,), counts)
     made = [WeightLayout(shapes, slots, count, order, turned, shared) for shared, order, turned, count in every]
     return [one for one in made if one.is_possible() and not (one.shared and one.heads == 1)]
@@ -206,7 +208,7 @@ def additive_readings(shapes: Mapping[str, Weight], vector: str) -> list[WeightL
         pair = [Slot((x,), tuple(b)) for x, b in zip(matrices, biases, strict=True)]
         if len(pair) == 1:
             both = {"query": pair[0], "key": pair[0]}
-            return [WeightLayout(shapes, both, 1, order, vector=vector) for order in [*ORDERS][3:]]
+            return [WeightLayout(shapes, both, 1, order, vector=vector) for order in COLUMNS]
         orders = list(permutations(pair)) if len(pair) == 2 else []
     return [WeightLayout(shapes, dict(zip(PARTS, both, strict=False)), 1, vector=vector) for both in orders]
 
